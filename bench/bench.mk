@@ -34,7 +34,7 @@ $(CPU_BENCH): $(patsubst %,bench/%.c,cpu_common cpu_kernels json library timing 
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
 SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c \
            bench/search_scatter.c bench/timing.c
-SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,kernel/nvrtc device/driver base/log base/env base/file \
+SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,device/nvrtc device/nvrtc_compile device/cuda device/driver base/log base/env base/file \
                       base/chunk_settings)
 $(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/timing.h bench/search_kernels.cu $(SEARCH_O)
 	@mkdir -p $(@D)

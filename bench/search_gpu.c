@@ -2,6 +2,7 @@
 #include "search.h"
 #include "../gen/tree.h"
 #include "../runtime/device/driver.h"
+#include "../runtime/device/gpu_runtime.h"
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -94,25 +95,14 @@ static void write_file(const char *path, const char *text, size_t bytes)
 int compile_main(const char *arch, const char *in, const char *out)
 {
     struct reason why;
-    const struct nvrtc *n = nvrtc_get(&why);
-    char option[32], *cubin, *log;
-    const char *options[] = { option, "-std=c++17" };
+    char name[16];
+    void *cubin;
     size_t bytes;
-    nvrtcProgram program;
-    if (!n) {
-        fprintf(stderr, "search: %s\n", why.text);
+    snprintf(name, sizeof name, "sm_%s", arch);
+    if (gpu_runtime->jit_compile(read_file(in, &bytes), in, name, false, &cubin, &bytes, &why)) {
+        fprintf(stderr, "search: %s: %s\n", in, why.text);
         return 1;
     }
-    snprintf(option, sizeof option, "-arch=sm_%s", arch);
-    if (n->nvrtcCreateProgram(&program, read_file(in, &bytes), in, 0, NULL, NULL)) return 1;
-    if (n->nvrtcCompileProgram(program, 2, options)) {
-        n->nvrtcGetProgramLogSize(program, &bytes);
-        log = calloc(1, bytes + 1);
-        if (log) n->nvrtcGetProgramLog(program, log);
-        fprintf(stderr, "search: %s: %.2000s\n", in, log ? log : "");
-        return 1;
-    }
-    if (n->nvrtcGetCUBINSize(program, &bytes) || !(cubin = malloc(bytes)) || n->nvrtcGetCUBIN(program, cubin)) return 1;
     write_file(out, cubin, bytes);
     return 0;
 }

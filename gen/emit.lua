@@ -15,7 +15,7 @@ local TEMPLATES = {
   generic = "templates/generic.cu",
 }
 
-local TILE_ROOM = 32 * 33   -- words: templates/tile.cuh
+local TILE_ROOM = knobs.TILE_EDGE * (knobs.TILE_EDGE + 1)   -- words: templates/tile.cuh
 
 -- What moves a direction's words of this width: the name of a file of templates/ and of the function in it, less
 -- "stridec_", the words that a thread moves at a time, and those that a block needs of shared memory. Widths that are
@@ -50,7 +50,7 @@ local function entries(p)
   return list
 end
 
--- Names of the movers that entries use, each may call the first; and the same as a set.
+-- Names of the movers that entries use, and a set of them; each may call the first.
 local function movers(list)
   local names, seen = { "move" }, { move = true }
   for _, entry in ipairs(list) do
@@ -81,7 +81,7 @@ local function marked(p)
   return list
 end
 
--- CUDA C for a plan of plan.lua. read(name) returns the text of a file of templates/.
+-- CUDA C, or HIP, for a plan of plan.lua. read(name) returns the text of a file of templates/.
 function emit.source(p, title, read)
   local list = entries(p)
   local names, used = movers(list)
@@ -91,6 +91,8 @@ function emit.source(p, title, read)
     entries = list,
     movers = names,
     funnels = p.record or used.shift,
+    bulk = used.bulk,
+    edge = knobs.TILE_EDGE,
     marked = marked(p),
     loads = loads(p),
     exchanges = p.way.pack.store == "exch" or p.way.unpack.store == "exch",

@@ -60,7 +60,7 @@ struct gen_plan {
 
 struct gen_kernel {
     struct gen_plan plan;
-    char *source;                /* the whole CUDA C file */
+    char *source;                /* the whole file: CUDA C, or HIP */
     char *why;                   /* the plan in words, lines for `stridec inspect` */
 };
 
@@ -85,8 +85,8 @@ struct stridec_launch {
                            unpacking first waits for that, */
     uint64_t mark;
     int64_t chunk;      /* bytes; a multiple of W */
-    int64_t patience;   /* no longer than so many clocks: then the 32-bit word at `done`, in mapped host memory,
-                           becomes `ticket`, and what is unpacked is worth nothing */
+    int64_t patience;   /* no longer than so many counts of stridec_clock (templates/target.cuh): then the 32-bit word
+                           at `done`, in mapped host memory, becomes `ticket`, and what is unpacked is worth nothing */
     uint64_t number[GEN_NUMBERS_MAX];   /* of forms with lists: form_numbers; a kernel declares as many as it reads */
 };
 
@@ -150,7 +150,8 @@ enum { GEN_HOST_COPY = 2, GEN_HOST_WAYS };
 struct stridec_host_list *form_host_lists(const struct form *f, struct reason *why);
 
 /* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
- * serves elements that lie apart. target is "host", "cuda" (an H200), or another GPU (gen_gpu_target). Returns 0, or -1 with *why. Free with gen_kernel_free.
+ * serves elements that lie apart. target is "host", "cuda" (an H200), "hip", or another GPU (gen_gpu_target); of functions below
+ * not "host". Returns 0, or -1 with *why. Free with gen_kernel_free.
  *
  * knobs: by gen_direction, settings that stand instead of the model's choice, such as "word=8 each=4 store=exch"
  * (gen/knobs.lua lists them); either may be NULL, and so may knobs. A setting that does not suit the tree is

@@ -1,6 +1,6 @@
 -- gpus.lua: all that differs between GPUs: a row of properties for each architecture, and what follows from them.
 --
--- A target is "cuda" (an H200), "cuda sm_80" (the row of an architecture) or "cuda sm_80 multiprocessors=108
+-- A target is "hip" (AMD's; planned as for an H200 until one is measured), "cuda" (an H200), "cuda sm_80" (the row of an architecture) or "cuda sm_80 multiprocessors=108
 -- threads=2048 cache=40 memory=1555" (a GPU at hand, whose driver has told its properties: gpu.c). An architecture
 -- without a row has the row of the newest that is older. gpu_rows.lua makes of the rows what the runtime reads.
 local gpus = {}
@@ -54,6 +54,7 @@ local function power_of_two(x) return 2.0 ^ math.floor(math.log(x, 2) + 0.5) end
 --             least 1, since more loads than needed do no harm
 --   measured  the rules' figures are this GPU's
 --   like      "an H200": whose figures are told
+--   language  "cuda" or "hip"
 local function derive(row, given)
   local gpu, measured = {}, row_of(MEASURED)
   for name, value in pairs(row) do gpu[name] = value end
@@ -74,11 +75,11 @@ local function derive(row, given)
   return gpu
 end
 
-local function wrong(target) error(("there is no target %q; there is cuda"):format(target), 0) end
+local function wrong(target) error(("there is no target %q; there are cuda and hip"):format(target), 0) end
 
 local function read(target)
   local sm, rest = target:match("^cuda sm_(%d+)%a?(.*)$")
-  if target == "cuda" then sm, rest = MEASURED, "" end
+  if target == "cuda" or target == "hip" then sm, rest = MEASURED, "" end
   if not sm then wrong(target) end
   local given, items = { sm = tonumber(sm) }, 0
   for item in rest:gmatch("%S+") do
@@ -91,7 +92,7 @@ local function read(target)
     if items ~= 0 then wrong(target) end
   end
   local gpu = derive(row_of(given.sm), given)
-  gpu.sm = given.sm
+  gpu.sm, gpu.language = given.sm, target:match("^%l+")
   return gpu
 end
 

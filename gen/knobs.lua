@@ -23,9 +23,9 @@ local ALLOWED = {
   order = { "near", "far" },                   -- a thread's words: a block's threads apart, or the whole grid's
 }
 
-local TILE, GROUP, ROOM = 32 * 32, 16, 32768   -- words of a tile; bytes of a group; bytes of a block's shared memory
+local TILE_EDGE, GROUP, ROOM = 32, 16, 32768   -- words of a tile's edge; bytes of a group; bytes of a block's shared memory
 local NARROWEST = 4                            -- bytes of a word that goes by tile or bulk
-knobs.NARROWEST = NARROWEST
+knobs.NARROWEST, knobs.TILE_EDGE = NARROWEST, TILE_EDGE
 knobs.LONG = 64                                -- FORM_LONG
 
 local function check(name, value)
@@ -71,7 +71,7 @@ end
 
 -- A block moves whole tiles, in as many words a thread as that takes.
 function settle.tile(s)
-  s.each, s.order = TILE // s.threads, "near"
+  s.each, s.order = TILE_EDGE * TILE_EDGE // s.threads, "near"
 end
 
 -- The packed side is stored by the copy, from shared memory, which is not large.

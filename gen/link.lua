@@ -26,15 +26,14 @@ local function way(word, each)
   return { word = word, each = each, narrow_each = math.min(each, 2), threads = THREADS, load = "plain", store = "plain", order = "near" }
 end
 
-local function make(words, word, each, index_bits, why)
+local function make(target, words, word, each, index_bits, why)
   local w = way(word, each)
-  return { family = "link", words = words, way = { pack = w, unpack = w }, index_bits = index_bits, why = { why } }
+  return { target = gpus.of(target).language, family = "link", words = words, way = { pack = w, unpack = w }, index_bits = index_bits, why = { why } }
 end
 
 -- Many chains of strides at once, told by numbers.
 function link.list(target)
-  gpus.of(target)
-  return make(JOBS, WORD_MAX, EACH, 32, ("lists of links; up to %d in the argument"):format(JOBS[1]))
+  return make(target, JOBS, WORD_MAX, EACH, 32, ("lists of links; up to %d in the argument"):format(JOBS[1]))
 end
 
 local function side_of(tree)
@@ -45,7 +44,6 @@ end
 
 -- From one form into another. alike: they are the same one.
 function link.pair(from, to, alike, target)
-  gpus.of(target)
   local sides = { from = side_of(from), to = side_of(to) }
   local word, nodes = math.min(sides.from.word, sides.to.word), sides.from.nodes + sides.to.nodes
   local words = { word }
@@ -55,7 +53,7 @@ function link.pair(from, to, alike, target)
   local most = math.max(from.numbers, to.numbers) > 0 and EACH_LISTED or EACH
   local each = nodes <= LONG and most or nodes <= LONGER and most // 2 or 1
   local small = from.bytes < 2 ^ 31 and to.bytes < 2 ^ 31
-  local p = make(words, word, each, small and 32 or 64, ("words of %d B, %d a thread"):format(word, each))
+  local p = make(target, words, word, each, small and 32 or 64, ("words of %d B, %d a thread"):format(word, each))
   p.sides, p.alike, p.numbers = sides, alike, math.max(from.numbers, to.numbers)
   return p
 end
@@ -96,6 +94,7 @@ function link.source(p, title, read)
     title = title,
     entries = p.sides and entries(p),
     levels = LEVELS,
+    in_place = true,
     loads = {},
     exchanges = false,
     numbers = p.numbers or 0,

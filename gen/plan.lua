@@ -1,6 +1,6 @@
 -- plan.lua: decides how a tree's kernels work.
 --
--- A plan is a table: family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings of
+-- A plan is a table: target, family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings of
 -- knobs.lua, with `why`: the reason), index_bits, marked, why (lines for a person: why.lua); for the strided families shape
 -- (see shape.lua), for the irregular ones tree; gathers where a thread's words are neighbours in the packed stream,
 -- record where those make small records (record.lua).
@@ -153,6 +153,7 @@ end
 -- The plan for one tree. wishes: texts of knobs.lua by direction, which stand instead of the model's choice.
 function plan.tree(tree, target, wishes)
   local p = decide(tree, target, wishes or {})
+  p.target = p.gpu.language
   p.why = why.tree(p)
   return p
 end
@@ -166,9 +167,9 @@ end
 
 -- The interpreter's plan. `too_large`: for a tree that no other family serves. It has no knobs to turn.
 function plan.generic(target, too_large, wishes)
-  gpus.of(target)
+  local language = gpus.of(target).language
   for _, way in ipairs(DIRECTIONS) do knobs.read(wishes and wishes[way]) end
-  local p = { family = "generic", words = { 16, 8, 4, 1 }, index_bits = 64, way = {} }
+  local p = { target = language, family = "generic", words = { 16, 8, 4, 1 }, index_bits = 64, way = {} }
   for _, way in ipairs(DIRECTIONS) do
     p.way[way] = knobs.settle({}, { way = way, kind = "irregular", widest = WORD_MAX })
     p.way[way].narrow_each = 1

@@ -46,10 +46,9 @@ for name, r in pairs {
 end
 
 function reduce.plan(name, target)
-  gpus.of(target)
   local type = TYPES[name] or error(("no type %q is reduced"):format(name), 0)
   local way = { word = 16, each = EACH, narrow_each = EACH, threads = THREADS, load = "plain", store = "plain", order = "near" }
-  return { family = "reduce", words = { 16 }, way = { pack = way, unpack = way }, index_bits = 64, type = type,
+  return { target = gpus.of(target).language, family = "reduce", words = { 16 }, way = { pack = way, unpack = way }, index_bits = 64, type = type,
     why = { ("rows of %s, all operations in one entry"):format(name) } }
 end
 

@@ -1,15 +1,14 @@
 /* Packs by blocks of words that lie together in the packed stream: gathered in shared memory, each leaves in one
- * asynchronous copy. Where the GPU has none or CUDA, before 12, knows none, and where the packed bytes do not begin at a
- * multiple of 16, words are moved one by one. */
+ * asynchronous copy. Where there are none (target.cuh), and where the packed bytes do not begin at a multiple of
+ * 16, words are moved one by one. */
 template <class LAYOUT, class WAY>
 static __device__ __forceinline__ void stridec_bulk(const struct stridec_launch &a, typename LAYOUT::word *room)
 {
-#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ >= 12 && __CUDA_ARCH__ >= 900
+#ifdef STRIDEC_BULK
     typedef typename LAYOUT::word word;
     typedef typename LAYOUT::index index;
     const int many = WAY::THREADS * WAY::EACH;
     const index words = stridec_words<LAYOUT>(a), skipped = stridec_skipped<LAYOUT>(a);
-    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(room);
     bool sent = false;
 
     if (a.packed % 16) {
@@ -31,19 +30,17 @@ static __device__ __forceinline__ void stridec_bulk(const struct stridec_launch 
             value[i] = WAY::load((const word *)((const char *)a.user
                                                 + LAYOUT::place(skipped + first + i * WAY::THREADS, a)));
         if (sent) {   /* the block before must have been read */
-            if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+            if (threadIdx.x == 0) stridec_bulk_read();
             __syncthreads();
         }
 #pragma unroll
         for (int i = 0; i < WAY::EACH; i++) room[i * WAY::THREADS + threadIdx.x] = value[i];
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        stridec_bulk_fence();
         __syncthreads();
-        if (threadIdx.x == 0)
-            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;"
-                         ::"l"((word *)a.packed + start), "r"(shared), "r"(many * (int)sizeof(word)) : "memory");
+        if (threadIdx.x == 0) stridec_bulk_begin((word *)a.packed + start, room, many * (int)sizeof(word));
         sent = true;
     }
-    if (sent && threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    if (sent && threadIdx.x == 0) stridec_bulk_end();
 #else
     (void)room;
     stridec_move<LAYOUT, WAY>(a);

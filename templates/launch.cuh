@@ -1,3 +1,7 @@
+@ if plan.target == "hip" then
+@ include "templates/hip.cuh"
+
+@ end
 /* The argument of every kernel: struct stridec_launch of gen/gen.h. */
 struct stridec_launch {
     unsigned long long packed;  /* address of packed byte `begin` */

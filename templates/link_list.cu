@@ -5,8 +5,6 @@
 
 @ include "templates/program.cuh"
 
-@ include "templates/in_place.cuh"
-
 /* struct stridec_link of gen/gen.h. */
 struct stridec_link_program {
     unsigned long long at[2];

@@ -3,8 +3,6 @@
 
 @ include "templates/words.cuh"
 
-@ include "templates/in_place.cuh"
-
 @ if numbers > 0 then
 @ include "templates/lists.cuh"
 

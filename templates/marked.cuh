@@ -12,42 +12,6 @@ template <class WAY> struct stridec_marked : WAY {
     template <class WORD> static __device__ __forceinline__ WORD load(const WORD *from) { return *from; }
 };
 
-#if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 700
-static __device__ __forceinline__ unsigned long long stridec_mark_read(const unsigned long long *at)
-{
-    unsigned long long mark;
-    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(mark) : "l"(at) : "memory");
-    return mark;
-}
-static __device__ __forceinline__ void stridec_mark_write(unsigned long long *at, unsigned long long mark)
-{
-    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(mark) : "memory");
-}
-#else
-static __device__ __forceinline__ unsigned long long stridec_mark_read(const unsigned long long *at)
-{
-    const unsigned long long mark = *(const volatile unsigned long long *)at;
-    __threadfence_system();
-    return mark;
-}
-static __device__ __forceinline__ void stridec_mark_write(unsigned long long *at, unsigned long long mark)
-{
-    __threadfence_system();
-    *(volatile unsigned long long *)at = mark;
-}
-#endif
-@ if plan.marked.pace > 0 then
-
-/* Each block begins @(plan.marked.pace) clocks after the one before (plan.lua). */
-static __device__ __forceinline__ void stridec_pace()
-{
-#if defined(__CUDACC_VER_MAJOR__)
-    const unsigned int begun = (unsigned int)clock();
-    while ((unsigned int)clock() - begun < blockIdx.x * @(plan.marked.pace)) continue;
-#endif
-}
-@ end
-
 /* All threads of the block have moved the chunk. */
 static __device__ __forceinline__ void stridec_mark(const struct stridec_launch &a, long long chunk)
 {
@@ -60,9 +24,9 @@ static __device__ __forceinline__ void stridec_await(const struct stridec_launch
 {
     if (threadIdx.x == 0 && !late) {
         volatile unsigned int *const done = (volatile unsigned int *)a.done;
-        const long long begun = clock64();
+        const long long begun = stridec_clock();
         for (int looks = 1; !late && stridec_mark_read((const unsigned long long *)a.marks + chunk) != a.mark; looks++) {
-            late = clock64() - begun > a.patience;
+            late = stridec_clock() - begun > a.patience;
             if (looks % 32 == 16) late = late || *done == (unsigned int)a.ticket;
         }
         if (late) *done = (unsigned int)a.ticket;

@@ -1,6 +1,6 @@
 /* Moves long runs of words narrower than 16 B, 16 B at a time, wherever they begin: two aligned loads hold them, and a
- * shift puts them in place. LAYOUT also gives run(i, a, back, left): the place of packed word i as place() does, the words of
- * its run that lie before it and those from it on. */
+ * shift puts them in place. LAYOUT also gives run(i, a, back, left): the place of packed word i as place() does, the words
+ * of its run that lie before it and those from it on. */
 
 /* Of two neighbouring groups of 16 B what begins `bytes`, below 16, behind the first one's begin. */
 static __device__ __forceinline__ stridec_16_bytes stridec_shifted(const stridec_16_bytes &low,
@@ -36,7 +36,7 @@ template <class LAYOUT, class WAY> struct stridec_groups {
     __device__ __forceinline__ index first(unsigned long long g) const { return (index)(g * EACH) - before; }
     __device__ __forceinline__ stridec_16_bytes *packed(unsigned long long g) const
     {
-        return (stridec_16_bytes *)(a.packed - a.packed % 16) + g;
+        return (stridec_16_bytes *)((char *)a.packed - a.packed % 16) + g;
     }
     /* The words of group g that lie in the range are those from `begin` to before `end`. */
     __device__ __forceinline__ int begin(unsigned long long g) const { return g ? 0 : (int)before; }
@@ -47,9 +47,15 @@ template <class LAYOUT, class WAY> struct stridec_groups {
     }
 };
 
-template <class WAY> static __device__ __forceinline__ stridec_16_bytes stridec_load_group(unsigned long long at)
+/* Bytes before an address in its group. */
+static __device__ __forceinline__ unsigned int stridec_odd(const char *at)
 {
-    return WAY::load((const stridec_16_bytes *)(at - at % 16));
+    return (unsigned int)((unsigned long long)at % 16);
+}
+
+template <class WAY> static __device__ __forceinline__ stridec_16_bytes stridec_load_group(const char *at)
+{
+    return WAY::load((const stridec_16_bytes *)(at - stridec_odd(at)));
 }
 
 /* A group run by run. */
@@ -78,7 +84,7 @@ static __device__ __forceinline__ void stridec_shift_pack(const stridec_groups<L
 {
     typedef stridec_groups<LAYOUT, WAY> groups;
     typedef typename LAYOUT::index index;
-    unsigned long long from[groups::FLIGHT];   /* 0: not in one run */
+    const char *from[groups::FLIGHT];   /* NULL: not in one run */
     stridec_16_bytes low[groups::FLIGHT], high[groups::FLIGHT];
 
 #pragma unroll
@@ -88,7 +94,7 @@ static __device__ __forceinline__ void stridec_shift_pack(const stridec_groups<L
         if (at >= s.groups || s.begin(at) > 0 || s.end(at) < groups::EACH) continue;
         index back, left;
         const long long place = LAYOUT::run(s.skipped + s.first(at), s.a, back, left);
-        if (left >= (index)groups::EACH) from[i] = s.a.user + (unsigned long long)place;
+        if (left >= (index)groups::EACH) from[i] = (const char *)s.a.user + place;
     }
 #pragma unroll
     for (int i = 0; i < groups::FLIGHT; i++) {
@@ -100,17 +106,17 @@ static __device__ __forceinline__ void stridec_shift_pack(const stridec_groups<L
     for (int i = 0; i < groups::FLIGHT; i++) {
         const unsigned long long at = g + (unsigned long long)i * WAY::THREADS;
         if (from[i])
-            *s.packed(at) = stridec_shifted(low[i], high[i], (unsigned int)(from[i] % 16));
+            *s.packed(at) = stridec_shifted(low[i], high[i], stridec_odd(from[i]));
         else if (at < s.groups)
             stridec_shift_pieces<LAYOUT, WAY>(s, at);
     }
 }
 
-/* A run falls into groups of 16 B that are aligned on the user's side, the first and the last one cut. Each belongs to the
- * packed group that holds its first word: so whole ones are stored at once, whatever the packed side's alignment. */
+/* A run falls into groups of 16 B that are aligned on the user's side, the first and the last one cut. Each belongs to
+ * the packed group that holds its first word: so whole ones are stored at once, whatever the packed side's alignment. */
 template <class LAYOUT, class WAY>
-static __device__ __forceinline__ void stridec_shift_unpack(const stridec_groups<LAYOUT, WAY> &s, unsigned long long g,
-                                                            const stridec_16_bytes &low, const stridec_16_bytes &high)
+static __device__ __forceinline__ void stridec_shift_runs(const stridec_groups<LAYOUT, WAY> &s, unsigned long long g,
+                                                          const stridec_16_bytes &low, const stridec_16_bytes &high)
 {
     typedef typename LAYOUT::word word;
     typedef typename LAYOUT::index index;
@@ -121,8 +127,8 @@ static __device__ __forceinline__ void stridec_shift_unpack(const stridec_groups
     for (index p = (index)s.begin(g); p < end;) {
         index back, left;
         const index at = s.first(g) + p, past = s.words - at;
-        unsigned long long to = s.a.user + (unsigned long long)LAYOUT::run(s.skipped + at, s.a, back, left);
-        index head = (index)(to % 16 / sizeof(word));
+        char *to = (char *)s.a.user + LAYOUT::run(s.skipped + at, s.a, back, left);
+        index head = (index)(stridec_odd(to) / sizeof(word));
         if (left > past) left = past;
         bool other = head && back && at;   /* the group before has stored what `head` words begin */
         while (left && p < end) {
@@ -142,30 +148,35 @@ static __device__ __forceinline__ void stridec_shift_unpack(const stridec_groups
     }
 }
 
-template <class LAYOUT, class WAY> static __device__ __forceinline__ void stridec_shift(const struct stridec_launch &a)
+template <class LAYOUT, class WAY>
+static __device__ __forceinline__ void stridec_shift_unpack(const stridec_groups<LAYOUT, WAY> &s, unsigned long long g)
 {
     typedef stridec_groups<LAYOUT, WAY> groups;
-    const groups s(a);
-    const unsigned long long many = (unsigned long long)WAY::THREADS * groups::FLIGHT;
+    stridec_16_bytes low[groups::FLIGHT], high[groups::FLIGHT];
+
+#pragma unroll
+    for (int i = 0; i < groups::FLIGHT; i++) {
+        const unsigned long long at = g + (unsigned long long)i * WAY::THREADS;
+        if (at >= s.groups) continue;
+        low[i] = WAY::load((const stridec_16_bytes *)s.packed(at));
+        high[i] = at + 1 < s.groups ? WAY::load((const stridec_16_bytes *)s.packed(at + 1)) : low[i];
+    }
+#pragma unroll
+    for (int i = 0; i < groups::FLIGHT; i++) {
+        const unsigned long long at = g + (unsigned long long)i * WAY::THREADS;
+        if (at < s.groups) stridec_shift_runs<LAYOUT, WAY>(s, at, low[i], high[i]);
+    }
+}
+
+template <class LAYOUT, class WAY> static __device__ __forceinline__ void stridec_shift(const struct stridec_launch &a)
+{
+    const stridec_groups<LAYOUT, WAY> s(a);
+    const unsigned long long many = (unsigned long long)WAY::THREADS * stridec_groups<LAYOUT, WAY>::FLIGHT;
 
     for (unsigned long long start = WAY::block() * many; start < s.groups; start += WAY::blocks() * many) {
-        const unsigned long long g = start + threadIdx.x;
-        if (WAY::PACK) {
-            stridec_shift_pack<LAYOUT, WAY>(s, g);
-            continue;
-        }
-        stridec_16_bytes low[groups::FLIGHT], high[groups::FLIGHT];
-#pragma unroll
-        for (int i = 0; i < groups::FLIGHT; i++) {
-            const unsigned long long at = g + (unsigned long long)i * WAY::THREADS;
-            if (at >= s.groups) continue;
-            low[i] = WAY::load((const stridec_16_bytes *)s.packed(at));
-            high[i] = at + 1 < s.groups ? WAY::load((const stridec_16_bytes *)s.packed(at + 1)) : low[i];
-        }
-#pragma unroll
-        for (int i = 0; i < groups::FLIGHT; i++) {
-            const unsigned long long at = g + (unsigned long long)i * WAY::THREADS;
-            if (at < s.groups) stridec_shift_unpack<LAYOUT, WAY>(s, at, low[i], high[i]);
-        }
+        if (WAY::PACK)
+            stridec_shift_pack<LAYOUT, WAY>(s, start + threadIdx.x);
+        else
+            stridec_shift_unpack<LAYOUT, WAY>(s, start + threadIdx.x);
     }
 }

@@ -18,10 +18,8 @@ template <> struct stridec_word<2> {
 template <> struct stridec_word<1> {
     typedef unsigned char type;
 };
-@ if #loads > 0 then
 
-@ include "templates/loads.cuh"
-@ end
+@ include "templates/target.cuh"
 @ if exchanges then
 
 /* Stores that the L2 cache answers for at once, where words are as wide as an atomic operation. */

@@ -40,6 +40,7 @@ tell() {
     bad=$(grep '^not ok ' "$file" | grep -vc '# SKIP')
     passed=$((passed + ok)) failed=$((failed + bad))
     printf '%-52s %4d passed, %d failed  %ds\n' "$name" "$ok" "$bad" "$seconds"
+    grep -E '^NO [A-Z]+ ' "$file" | sed 's/^/    /'   # what is left out, and why
     [ "$bad" -eq 0 ] || { grep -A2 '^not ok ' "$file" | head -20; [ "$ok$bad" != 01 ] || tail -20 "$file"; }
 }
 
@@ -104,7 +105,7 @@ slow=fast_unwind_on_malloc=0
 # units [LEFT_OUT...]: the programs of one process, one on each core; the longest first.
 units() {
     local t n path unwind
-    for t in "$build"/tests/unit/test_{nvrtc,native,spec,gen,link,knobs,kernel} "$build"/tests/unit/test_*; do
+    for t in "$build"/tests/unit/test_{nvrtc,hip,native,spec,gen,link,knobs,kernel} "$build"/tests/unit/test_*; do
         case $t in *.o | *.d) continue ;; esac
         n=$(basename "$t") path=$CUDA_LIB unwind=
         case " ${besides[*]} " in *" unit $n "*) continue ;; esac

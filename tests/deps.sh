@@ -30,7 +30,13 @@ lua_archive() {
     return 1
 }
 
-# goal | package | how to see that it is there: cmd NAME, header NAME, python MODULE
+# The clang that compiles for AMD's GPUs; empty where the distribution has none: what needs it is left out then (test_hip.c).
+amd_clang() {
+    apt-cache show clang-19 >/dev/null 2>&1 || ! apt-cache show gcc >/dev/null 2>&1 || return 0
+    echo "check clang-19 amdgpu gfx942"
+}
+
+# goal | package | how to see that it is there: cmd NAME, header NAME, python MODULE, amdgpu ARCHITECTURE
 table() {
     cat <<TABLE
 build gcc cmd ${cc%% *}
@@ -54,6 +60,7 @@ check python3-numpy python numpy
 check python3-mpi4py python mpi4py
 check python3-pip python pip
 check valgrind cmd valgrind
+$([ "$goal" != check ] || amd_clang)
 TABLE
 }
 
@@ -66,6 +73,11 @@ present() {
     header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] || echo "#include <$2>" | $cc -E -x c - ;;
     lua) command -v "${LUA:-lua5.4}" || command -v lua ;;
     luadev) [ -e "$lua_inc/lua.h" ] && { [ -n "$LUA_LIB" ] || lua_archive; } ;;
+    amdgpu)
+        for c in ${TEST_CLANG:-clang clang-22 clang-21 clang-20 clang-19 clang-18 clang-17}; do
+            $c -x hip --cuda-device-only -nogpuinc -nogpulib --offload-arch="$2" -S -o /dev/null /dev/null && return 0
+        done
+        return 1 ;;
     python) /usr/bin/python3 -c "import $2" || python3 -c "import $2" ;;
     esac >/dev/null 2>&1
 }

@@ -116,7 +116,7 @@ report("no circle within a room has more than " .. MOST_CIRCLE .. " files", larg
 
 -- Sizes: lines of a file, columns, lines of a function, its parameters unless the MPI gives them.
 local MOST = { lines = 500, columns = 120, body = 60, parameters = 7 }
-local sizes, words, conditions, opens = {}, {}, {}, {}
+local sizes, words, conditions, opens, calls = {}, {}, {}, {}, {}
 local FORBIDDEN = { "The same", "As ", "What", "One that", "Of ", "True of", "False of" }
 local CONDITION = { "OPEN_MPI", "OMPI_", "MPICH" }
 local CONDITION_FILES = { ["runtime/base/mpi_abi.h"] = true, ["runtime/base/mpi_workarounds.h"] = true }
@@ -127,6 +127,14 @@ local OPEN_FILES = {
   ["runtime/base/file.c"] = true, ["runtime/base/job_id.c"] = true,
   ["runtime/device/host_range.c"] = true, ["runtime/hostpack/host_compiler.c"] = true,
 }
+-- The driver and NVRTC are called by the table of device/gpu_runtime.h: the files behind it alone name symbols of theirs.
+local RUNTIME_FILES = {
+  ["runtime/device/cuda.c"] = true, ["runtime/device/driver.h"] = true, ["runtime/device/nvrtc.c"] = true,
+  ["runtime/device/nvrtc.h"] = true, ["runtime/device/nvrtc_compile.c"] = true,
+}
+local function names_runtime(line)
+  return line:match('^#include ["<].*nvrtc%.h[">]') or line:match("_CALLS%(%u") or line:match('dlsym%(.*"cu%u')
+end
 local function by_mpi(path, name)   -- calls of the MPI and what stands for them have the MPI's parameters
   return path:match("^runtime/interpose/") or path:match("^runtime/api/") or path:match("_calls%.c$") or name:match("^call_")
 end
@@ -146,6 +154,7 @@ for _, path in ipairs(lines_of("ls runtime/*/*.[ch] runtime/*/*.lua")) do
           wrong(conditions, line)
         end
       end
+      if names_runtime(line) and not RUNTIME_FILES[path] then wrong(calls, line) end
       for _, word in ipairs(OPEN) do
         local first = line:match("%f[%w_]" .. word .. "%(([%w_\"%->]+)")
         if first and first ~= "struct" and not OPEN_FILES[path] then wrong(opens, line) end
@@ -171,4 +180,5 @@ report("files, lines and functions of runtime/ are short", sizes)
 report("comments of runtime/ begin with what they are about", words)
 report("conditions on the MPI stand in two files", conditions)
 report("files are opened by base/file.h", opens)
+report("the GPU's driver and compiler are named behind device/gpu_runtime.h", calls)
 os.exit(not failed)

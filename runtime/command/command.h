@@ -85,7 +85,7 @@ struct stages {
     struct gen_kernel kernel;
 };
 /* The targets of gen.h, with the names of --target; 1 << target makes sets. */
-enum target { TARGET_CUDA, TARGET_HOST, TARGETS };
+enum target { TARGET_CUDA, TARGET_HIP, TARGET_HOST, TARGETS };
 extern const char *const target_names[TARGETS];
 /* Returns the target of that name, or TARGETS. */
 enum target target_find(const char *name);
@@ -110,8 +110,10 @@ bool find_beside(const char *const places[], char path[PATH_MAX]);
 
 /* ---- files (files.c) ---- */
 
-/* Returns true for an architecture's name, "sm_90" or "sm_90a" (nvrtc_compile.h). */
+/* Returns true for an architecture's name, "sm_90" or "sm_90a". */
 bool arch_is_valid(const char *arch);
+/* Returns true for the name of an AMD GPU's architecture, "gfx90a". */
+bool arch_is_amd(const char *arch);
 /* Returns a GPU's compute capability, 90 for 9.0; 0 if there is no such GPU. */
 int gpu_arch(int ordinal);
 /* Returns the first GPU's architecture, "sm_90", else the newest that NVRTC knows; NULL with *why. Static. */

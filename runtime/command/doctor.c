@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "device/driver.h"
+#include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
 #include "interpose/call_table.h"
 #include "kernel/module_cache.h"
@@ -127,13 +128,13 @@ static enum level check_peers(void)
 static enum level check_nvrtc(void)
 {
     struct reason why;
-    const struct nvrtc *n = nvrtc_get(&why);
-    if (!n)
+    int major, minor;
+    if (!gpu_runtime->jit_version(&major, &minor, &why))
         return line(WARN, "nvrtc",
                     "%s; install the CUDA toolkit, or its wheel: pip install nvidia-cuda-nvrtc-cu12; till then "
                     "only modules of `stridec gen` and of the cache are used",
                     why.text);
-    return line(OK, "nvrtc", "%d.%d, %s", n->major, n->minor, nvrtc_file(n));
+    return line(OK, "nvrtc", "%d.%d, %s", major, minor, gpu_runtime->jit_file());
 }
 
 static enum level check_compiler(void)

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "device/driver.h"
-#include "kernel/nvrtc_compile.h"
+#include "device/gpu_runtime.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,6 +16,12 @@ bool arch_is_valid(const char *arch)
     size_t digits = strspn(arch + 3, "0123456789");
     const char *rest = arch + 3 + digits;
     return digits >= 2 && digits <= 3 && (!*rest || (islower((unsigned char)*rest) && !rest[1]));
+}
+
+bool arch_is_amd(const char *arch)
+{
+    size_t digits = strncmp(arch, "gfx", 3) == 0 ? strspn(arch + 3, "0123456789abcdef") : 0;
+    return digits >= 3 && digits <= 4 && !arch[3 + digits];
 }
 
 int gpu_arch(int ordinal)
@@ -33,16 +39,18 @@ int gpu_arch(int ordinal)
 const char *arch_default(struct reason *why)
 {
     static char name[16];
-    int present = gpu_arch(0);
-    if (present == 0) {
-        const char *newest = nvrtc_newest_arch();
-        if (!newest && !nvrtc_get(why))
+    int arch = gpu_arch(0), major, minor, n;
+    if (arch == 0) {
+        if (!gpu_runtime->jit_version(&major, &minor, why))
             return NULL;
-        if (!newest)
+        const int *all = gpu_runtime->jit_archs(&n);
+        if (!all) {
             snprintf(why->text, sizeof why->text, "NVRTC names no architecture; give one by --arch");
-        return newest;
+            return NULL;
+        }
+        arch = all[n - 1];
     }
-    snprintf(name, sizeof name, "sm_%d", present);
+    snprintf(name, sizeof name, "sm_%d", arch);
     return name;
 }
 

@@ -1,12 +1,12 @@
 /* gen.c: stridec gen: compiles the types of a spec, and writes a manifest for STRIDEC_AOT (read by kernel/aot.c).
  * It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form signature
  * ("generic" and "links" serve all types), architecture or host_compiler_machine's text, file, XXH64 of the file as 16
- * hex digits, generator version. */
+ * hex digits, generator version. Of the target hip there are sources alone: no backend loads such modules. */
 #include "base/file.h"
 #include "command.h"
+#include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
 #include "kernel/module_cache.h"
-#include "kernel/nvrtc_compile.h"
 
 #define XXH_INLINE_ALL
 #include <errno.h>
@@ -23,6 +23,7 @@ struct job {
     int targets;             /* a set of 1 << enum target */
     int narchs;
     char arch[ARCHS_MAX][8];
+    const char *amd;         /* an architecture of AMD's; NULL if --arch names none */
     const char *chosen;      /* why these, if --arch does not say */
     FILE *manifest;          /* in memory, and written last: all files that it names exist */
     const char **shape;      /* forms that are written for the target and architecture at hand; owned by `stages` */
@@ -41,7 +42,7 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     snprintf(file, sizeof file, "%016llx.%s.%s", (unsigned long long)hash, arch, host ? "so" : "cubin");
     snprintf(path, sizeof path, "%s/%s", job->folder, file);
     int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
-                      : compile(source, file, arch, false, &image, &bytes, why);
+                      : gpu_runtime->jit_compile(source, file, arch, false, &image, &bytes, why);
     if (status == 0)
         status = write_output(path, image, bytes, why);
     if (status == 0)
@@ -51,17 +52,18 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     return status == 0 ? 0 : -1;
 }
 
-/* Writes the source of one form, and its module for an architecture, or its library for the host (NULL). */
-static int write_shape(struct job *job, const char *shape, const char *source, const char *arch, struct reason *why)
+/* Writes the source of one form, and its module for an architecture of NVIDIA's or its library for the host. */
+static int write_shape(struct job *job, enum target target, const char *shape, const char *source, const char *arch,
+                       struct reason *why)
 {
+    static const char *const endings[TARGETS] = {"cu", "hip", "c"};
     char path[PATH_MAX];
     uint64_t hash = XXH64(shape, strlen(shape), 0);
-    snprintf(path, sizeof path, "%s/%016llx.%s%s", job->folder, (unsigned long long)hash, arch ? arch : "c",
-             arch ? ".cu" : "");
+    snprintf(path, sizeof path, "%s/%016llx%s%s.%s", job->folder, (unsigned long long)hash, arch ? "." : "",
+             arch ? arch : "", endings[target]);
     int status = write_output(path, source, strlen(source), why);
-    if (status == 0)
-        status = write_module(job, arch ? TARGET_CUDA : TARGET_HOST, shape, source,
-                              arch ? arch : host_compiler_machine(), why);
+    if (status == 0 && target != TARGET_HIP)
+        status = write_module(job, target, shape, source, arch ? arch : host_compiler_machine(), why);
     return status;
 }
 
@@ -73,11 +75,10 @@ static bool is_done(const struct job *job, const char *shape)
     return false;
 }
 
-/* Writes the modules for an architecture, or the host (NULL), except for types that the interpreter serves. */
-static int write_types(struct job *job, struct gen *g, const struct spec *spec, const char *arch,
+/* Writes the modules for an architecture of a target, NULL where it has none, except for types of the interpreter. */
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
                        struct stages *stages)
 {
-    enum target target = arch ? TARGET_CUDA : TARGET_HOST;
     job->done = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
@@ -88,40 +89,46 @@ static int write_types(struct job *job, struct gen *g, const struct spec *spec, 
         if (!l->whole || !source || is_done(job, shape))
             continue;
         job->shape[job->done++] = shape;
-        if (write_shape(job, shape, source, arch, &why) != 0)
+        if (write_shape(job, target, shape, source, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
     job->nshapes[target] = job->done;
     return 0;
 }
 
-static int write_for(struct job *job, struct gen *g, const struct spec *spec, const char *arch)
+static int write_one(struct job *job, enum target target, const char *arch, int made, struct gen_kernel *k,
+                     const char *shape, struct reason *why)
 {
-    struct stages *stages = calloc(spec->count, sizeof *stages);
-    int status = stages ? write_types(job, g, spec, arch, stages) : failure("gen", "out of memory");
-    for (size_t i = 0; stages && i < spec->count; i++)
-        stages_free(&stages[i]);
-    free(stages);
-    return status;
-}
-
-static int write_one(struct job *job, int made, struct gen_kernel *k, const char *shape, struct reason *why)
-{
-    int status = made;
-    for (int i = 0; i < job->narchs && status == 0; i++)
-        status = write_shape(job, shape, k->source, job->arch[i], why);
+    int status = made == 0 ? write_shape(job, target, shape, k->source, arch, why) : -1;
     if (made == 0)
         gen_kernel_free(k);
     return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
 }
 
 /* Writes the modules that serve all types: the interpreter, and typed copies between any two layouts. */
-static int write_common(struct job *job, struct gen *g)
+static int write_common(struct job *job, struct gen *g, enum target target, const char *arch)
 {
+    const char *name = target_names[target];
     struct gen_kernel k;
     struct reason why;
-    int status = write_one(job, gen_generic(g, "cuda", &k, &why), &k, "generic", &why);
-    return status != 0 ? status : write_one(job, gen_link(g, NULL, NULL, "cuda", &k, &why), &k, "links", &why);
+    int status = write_one(job, target, arch, gen_generic(g, name, &k, &why), &k, "generic", &why);
+    if (status != 0)
+        return status;
+    return write_one(job, target, arch, gen_link(g, NULL, NULL, name, &k, &why), &k, "links", &why);
+}
+
+static int write_for(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch)
+{
+    struct stages *stages = calloc(spec->count, sizeof *stages);
+    int status = stages ? 0 : failure("gen", "out of memory");
+    if (status == 0 && target != TARGET_HOST)
+        status = write_common(job, g, target, arch);
+    if (status == 0)
+        status = write_types(job, g, spec, target, arch, stages);
+    for (size_t i = 0; stages && i < spec->count; i++)
+        stages_free(&stages[i]);
+    free(stages);
+    return status;
 }
 
 static void print_summary(const struct job *job, const struct spec *spec, const char *path)
@@ -132,6 +139,9 @@ static void print_summary(const struct job *job, const struct spec *spec, const 
             printf("%s%s", i ? ", " : "", job->arch[i]);
         printf("%s%s%s\n", job->chosen ? " (" : "", job->chosen ? job->chosen : "", job->chosen ? ")" : "");
     }
+    if (job->targets & 1 << TARGET_HIP)
+        printf("%s: %zu types, %zu shapes and the generic kernel as HIP sources, not compiled\n", job->folder,
+               spec->count, job->nshapes[TARGET_HIP]);
     if (job->targets & 1 << TARGET_HOST)
         printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count,
                job->nshapes[TARGET_HOST]);
@@ -149,16 +159,17 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
         failure("gen", "out of memory");
     } else {
         fprintf(job->manifest, "stridec manifest 1\n");
-        status = job->targets & 1 << TARGET_CUDA && write_common(job, g);
+        status = 0;
         for (int i = 0; i < job->narchs && status == 0; i++)
-            status = write_for(job, g, spec, job->arch[i]);
-        if (status == 0 && job->targets & 1 << TARGET_HOST)
-            status = write_for(job, g, spec, NULL);
+            status = write_for(job, g, spec, TARGET_CUDA, job->arch[i]);
+        for (enum target t = TARGET_HIP; t < TARGETS && status == 0; t++)
+            if (job->targets & 1 << t)
+                status = write_for(job, g, spec, t, NULL);
     }
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
     snprintf(path, sizeof path, "%s/manifest", job->folder);
-    if (status == 0 && write_output(path, text, bytes, &why) != 0)
+    if (status == 0 && job->targets != 1 << TARGET_HIP && write_output(path, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
     if (status == 0)
         print_summary(job, spec, path);
@@ -185,12 +196,14 @@ static int read_archs(struct job *job, char *list)
 {
     char *rest = NULL;
     for (char *arch = strtok_r(list, ",", &rest); arch; arch = strtok_r(NULL, ",", &rest)) {
-        if (!arch_is_valid(arch))
-            return usage_error("gen", "'%s' is not an architecture's name such as sm_90", arch);
-        if (!add_arch(job, arch))
+        if (!arch_is_valid(arch) && !arch_is_amd(arch))
+            return usage_error("gen", "'%s' is not an architecture's name such as sm_90 or gfx90a", arch);
+        if (arch_is_amd(arch))
+            job->amd = arch;
+        else if (!add_arch(job, arch))
             return usage_error("gen", "more than %d architectures", ARCHS_MAX);
     }
-    return job->narchs ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
+    return job->narchs || job->amd ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
 }
 
 /* Chooses the architectures of the GPUs here, else the usual ones, else the newest. */
@@ -208,7 +221,7 @@ static int choose_archs(struct job *job, struct reason *why)
     if (job->narchs)
         return 0;
     job->chosen = "no GPU here: the usual ones; --arch names others";
-    const int *all = nvrtc_archs(&known);
+    const int *all = gpu_runtime->jit_archs(&known);
     for (size_t i = 0; all && i < sizeof usual / sizeof *usual; i++)
         for (int k = 0; k < known; k++)
             if (all[k] == usual[i] && snprintf(name, sizeof name, "sm_%d", usual[i]) > 0)
@@ -219,17 +232,17 @@ static int choose_archs(struct job *job, struct reason *why)
     return (newest = arch_default(why)) && add_arch(job, newest) ? 0 : -1;
 }
 
-/* Splits "cuda,host" in place. */
+/* Splits "cuda,hip,host" in place. */
 static int read_targets(struct job *job, char *list)
 {
     char *rest = NULL;
     for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         enum target t = target_find(name);
         if (t == TARGETS)
-            return usage_error("gen", "'%s' is not a target: cuda, host", name);
+            return usage_error("gen", "'%s' is not a target: cuda, hip, host", name);
         job->targets |= 1 << t;
     }
-    return job->targets ? 0 : usage_error("gen", "--target needs a name: cuda, host");
+    return job->targets ? 0 : usage_error("gen", "--target needs a name: cuda, hip, host");
 }
 
 static int read_arguments(struct job *job, const struct args *a)
@@ -239,10 +252,12 @@ static int read_arguments(struct job *job, const struct args *a)
     if ((archs && read_archs(job, archs) != 0) || (targets && read_targets(job, targets) != 0))
         return EXIT_USAGE;
     if (!job->targets)
-        job->targets = 1 << TARGET_CUDA;
+        job->targets = (job->amd ? 1 << TARGET_HIP : 0) | (job->narchs || !job->amd ? 1 << TARGET_CUDA : 0);
+    if (job->amd && !(job->targets & 1 << TARGET_HIP))
+        return usage_error("gen", "--arch %s is of --target hip", job->amd);
     if (job->narchs && !(job->targets & 1 << TARGET_CUDA))
-        return usage_error("gen", "--arch %s is of --target cuda: code for the host is for this processor",
-                           job->arch[0]);
+        return usage_error("gen", "--arch %s is of --target cuda%s", job->arch[0],
+                           job->targets & 1 << TARGET_HOST ? ": code for the host is for this processor" : "");
     if (!a->words || !job->folder)
         return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
     if (a->words > 1)

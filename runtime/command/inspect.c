@@ -1,7 +1,7 @@
 /* inspect.c: stridec inspect: shows how the compiler treats each type of a spec. --cache is in cached.c. */
 #include "command.h"
+#include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
-#include "kernel/nvrtc_compile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,8 +117,10 @@ static int show_code(const struct request *r, const struct spec_item *item, cons
     print_header(item, l);
     if (!l->kernel.source)
         return 0;
-    int status = code == ASSEMBLY ? host_compiler_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why)
-                                  : compile(l->kernel.source, item->name, r->arch, code == PTX, &text, &bytes, &why);
+    const char *source = l->kernel.source;
+    int status = code == ASSEMBLY
+                     ? host_compiler_compile(source, CC_ASSEMBLY, NULL, &text, &bytes, &why)
+                     : gpu_runtime->jit_compile(source, item->name, r->arch, code == PTX, &text, &bytes, &why);
     if (status == 0 && code == SASS)
         status = disassemble(text, bytes, &why);
     else if (status == 0)
@@ -128,11 +130,12 @@ static int show_code(const struct request *r, const struct spec_item *item, cons
 }
 
 #define CUDA (1 << TARGET_CUDA)
+#define HIP (1 << TARGET_HIP)
 #define HOST (1 << TARGET_HOST)
 static const struct view VIEWS[] = {
-    {NULL, CUDA | HOST, NO_CODE, show_words},
-    {"--signature", CUDA | HOST, NO_CODE, show_signature},
-    {"--source", CUDA | HOST, NO_CODE, show_source},
+    {NULL, CUDA | HIP | HOST, NO_CODE, show_words},
+    {"--signature", CUDA | HIP | HOST, NO_CODE, show_signature},
+    {"--source", CUDA | HIP | HOST, NO_CODE, show_source},
     {"--ptx", CUDA, PTX, show_code},
     {"--sass", CUDA, SASS, show_code},
     {"--asm", HOST, ASSEMBLY, show_code},
@@ -153,24 +156,28 @@ static int read_view(struct request *r, const struct args *a)
     return 0;
 }
 
+/* An architecture alone tells the target. */
 static int read_target(struct request *r, const char *name)
 {
-    r->target = name ? target_find(name) : TARGET_CUDA;
-    return r->target < TARGETS ? 0 : usage_error("inspect", "--target is cuda or host, not '%s'", name);
+    bool amd = r->arch && arch_is_amd(r->arch);
+    r->target = name ? target_find(name) : amd ? TARGET_HIP : TARGET_CUDA;
+    if (r->target == TARGETS)
+        return usage_error("inspect", "--target is cuda, hip or host, not '%s'", name);
+    if (r->arch && !amd && !arch_is_valid(r->arch))
+        return usage_error("inspect", "--arch needs an architecture's name such as sm_90 or gfx90a, not '%s'", r->arch);
+    if (r->arch && r->target != (amd ? TARGET_HIP : TARGET_CUDA))
+        return usage_error("inspect", "--arch %s is of --target %s%s", r->arch, amd ? "hip" : "cuda",
+                           r->target == TARGET_HOST ? ": code for the host is for this processor" : "");
+    return 0;
 }
 
 static int read_arguments(struct request *r, const struct args *a)
 {
+    r->arch = option(a, "--arch");
     if (read_view(r, a) != 0 || read_target(r, option(a, "--target")) != 0)
         return EXIT_USAGE;
-    r->arch = option(a, "--arch");
-    if (r->arch && !arch_is_valid(r->arch))
-        return usage_error("inspect", "--arch needs an architecture's name such as sm_90, not '%s'", r->arch);
     if (!(r->view->targets & 1 << r->target))
         return usage_error("inspect", "%s is not of --target %s", r->view->option, target_names[r->target]);
-    if (r->arch && r->target == TARGET_HOST)
-        return usage_error("inspect", "--arch %s is of --target cuda: code for the host is for this processor",
-                           r->arch);
     if (option(a, "--cache"))
         return a->words || a->argc > 2 ? usage_error("inspect", "--cache stands alone") : 0;
     if (!a->words)

@@ -15,15 +15,16 @@ static const struct option run_options[] = {
 };
 
 static const struct option inspect_options[] = {
-    {"--target", "T", "kernels for GPUs (cuda, the default), or code for data in host memory (host)"},
+    {"--target", "T",
+     "kernels for NVIDIA GPUs (cuda, the default) or AMD ones (hip), or code for data in host memory (host)"},
     {"--signature", NULL, "only NAME<TAB>SIGNATURE, a line each"},
-    {"--source", NULL, "the CUDA C, or C, generated for each"},
+    {"--source", NULL, "the CUDA C, HIP or C generated for each"},
     {"--ptx", NULL, "its PTX"},
     {"--sass", NULL, "its machine code (needs nvdisasm or cuobjdump)"},
     {"--asm", NULL, "on the host: what the C compiler makes of it"},
     {"--arch", "sm_NN",
      "for this architecture; default the GPU present, else sm_90; for PTX and machine code the newest that NVRTC "
-     "knows"},
+     "knows; gfxNN stands for --target hip"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };
@@ -31,8 +32,10 @@ static const struct option inspect_options[] = {
 static const struct option gen_options[] = {
     {"-o", "DIR", "the folder for sources, modules and the manifest; made if needed"},
     {"--target", "T,...",
-     "kernels for GPUs (cuda, the default), code for data in host memory on this processor (host)"},
-    {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows"},
+     "kernels for NVIDIA GPUs (cuda, the default), code for data in host memory on this processor (host),\n"
+     "sources of kernels for AMD GPUs (hip): they are not compiled, and programs do not use them"},
+    {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows;\n"
+     "gfxNN stands for --target hip"},
     {NULL, NULL, NULL},
 };
 
@@ -63,7 +66,7 @@ const struct command commands[] = {
     {"run", "[--sim] [--stats] [--] PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
      "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
     {"inspect",
-     "SPEC [NAME...] [--target cuda | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
+     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
      "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP "
@@ -72,7 +75,7 @@ const struct command commands[] = {
      "moves\n"
      "  it. All in bytes: 's(100,4096,d(400))@16'\n",
      inspect_options, false, inspect_main},
-    {"gen", "SPEC -o DIR [--target cuda,host] [--arch sm_NN,...]",
+    {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
     {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},

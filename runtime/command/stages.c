@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const target_names[TARGETS] = {"cuda", "host"};
+const char *const target_names[TARGETS] = {"cuda", "hip", "host"};
 
 enum target target_find(const char *name)
 {

@@ -1,6 +1,6 @@
-/* driver.c: finds the CUDA driver that the process has loaded, and fills a table of its calls. */
+/* driver.c: finds the driver that the process has loaded, and has a table of its calls filled. */
 #include "driver.h"
-#include "base/log.h"
+#include "gpu_runtime.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -8,34 +8,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define DRIVER_SONAME "libcuda.so.1"
-
 static struct driver table;
 static _Atomic(const struct driver *) loaded;
 _Atomic(struct link_map *) driver_last_object;
 static atomic_bool unusable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void *find_required(void *library, const char *name)
-{
-    void *symbol = dlsym(library, name);
-    if (!symbol)
-        log_once(LOG_WARN, "driver symbol", "the CUDA driver has no %s: it is too old, device buffers are not handled",
-                 name);
-    return symbol;
-}
-
-/* The symbol after cuda.h's macros: cuMemAlloc becomes cuMemAlloc_v2, then text. */
-#define TEXT_(name) #name
-#define TEXT(name) TEXT_(name)
-#define READ_SYMBOL(name) &&(*(void **)&table.name = find_required(library, TEXT(name))) != NULL
-#define READ_OPTIONAL(name) &&(*(void **)&table.name = dlsym(library, TEXT(name))) != NULL
-static bool read_table(void *library)
-{
-    table.graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
-    table.mappings = true DRIVER_MAPPING_CALLS(READ_OPTIONAL);
-    return true DRIVER_CALLS(READ_SYMBOL);
-}
 
 static int name_last_object(struct dl_phdr_info *info, size_t size, void *name)
 {
@@ -60,8 +37,8 @@ static const struct driver *open_driver(int flags)
     const struct driver *driver = atomic_load(&loaded);
     if (!driver && !atomic_load(&unusable)) {
         /* The handle stays open: the table points into the driver. */
-        void *library = dlopen(DRIVER_SONAME, flags | RTLD_LAZY | RTLD_LOCAL);
-        if (library && read_table(library))
+        void *library = dlopen(gpu_runtime->library, flags | RTLD_LAZY | RTLD_LOCAL);
+        if (library && gpu_runtime->read_driver(library, &table))
             driver = &table;
         else if (library)
             atomic_store(&unusable, true);

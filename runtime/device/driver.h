@@ -1,11 +1,10 @@
-/* driver.h: the CUDA driver and NVRTC, loaded at run time; nothing is linked to CUDA.
+/* driver.h: the calls of the CUDA driver, loaded at run time; nothing is linked to CUDA. cuda.c fills them.
  *
  * A process without libcuda.so.1 has no device pointers: stridec loads no driver, and calls pass to the MPI. */
 #ifndef STRIDEC_DRIVER_H
 #define STRIDEC_DRIVER_H
 #include <cuda.h>
 #include <link.h>
-#include <nvrtc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -34,22 +33,12 @@
     X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAddressRange) X(cuMemRetainAllocationHandle) \
     X(cuMemGetAllocationPropertiesFromHandle) X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle)
 
-#define NVRTC_CALLS(X) \
-    X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) \
-    X(nvrtcCreateProgram) X(nvrtcCompileProgram) X(nvrtcDestroyProgram) \
-    X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) \
-    X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
-
 #define DRIVER_FIELD(name) __typeof__(name) *name;
 struct driver {
     DRIVER_CALLS(DRIVER_FIELD)
     DRIVER_GRAPH_CALLS(DRIVER_FIELD)
     DRIVER_MAPPING_CALLS(DRIVER_FIELD)
     bool graphs, mappings;   /* all graph calls exist; all mapping calls */
-};
-struct nvrtc {
-    NVRTC_CALLS(DRIVER_FIELD)
-    int major, minor;
 };
 
 /* Returns true if no libcuda.so.1 is loaded: driver_last_object was the loader's last object then, and still is. */
@@ -65,14 +54,5 @@ void driver_hide(void);
 const struct driver *driver_get(void);
 /* Loads the driver, for commands (doctor, tune, gen). Returns NULL if there is none. */
 const struct driver *driver_load(void);
-/* Returns NVRTC, loaded at the first call; newest major version first. Searches like the dynamic linker, then beside
- * libcudart, in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and the wheels of python3. If NULL, *why (may be NULL) names
- * the places. */
-struct reason;
-const struct nvrtc *nvrtc_get(struct reason *why);
-/* Returns the file of its library. Static storage. */
-const char *nvrtc_file(const struct nvrtc *n);
-/* Returns true if the address is in the code of the NVRTC from nvrtc_get. Takes no lock. */
-bool nvrtc_contains(uintptr_t code);
 
 #endif

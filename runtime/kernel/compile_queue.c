@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "cores.h"
 #include "device/device_internal.h"
-#include "device/driver.h"
+#include "device/gpu_runtime.h"
 #include "kernel_internal.h"
 #include "nvrtc_version.h"
 #include <errno.h>
@@ -214,7 +214,7 @@ static void frozen(int number, siginfo_t *info, void *context)
             before_freeze.sa_handler(number);
         return;
     }
-    if (!nvrtc_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL_TRIES) return;
+    if (!gpu_runtime->jit_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL_TRIES) return;
     atomic_store(&self->frozen, true);
     for (sigfillset(&all);;) sigsuspend(&all);
 }

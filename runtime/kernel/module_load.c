@@ -3,11 +3,11 @@
 #include "base/log.h"
 #include "cores.h"
 #include "device/device_internal.h"
+#include "device/gpu_runtime.h"
 #include "dump.h"
 #include "kernel_internal.h"
 #include "kernel_knobs.h"
 #include "module_cache.h"
-#include "nvrtc_compile.h"
 #include "nvrtc_version.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static bool from_aot(struct build *b)
 static bool choose_target(struct build *b)
 {
     int n;
-    const int *archs = nvrtc_archs(&n);
+    const int *archs = gpu_runtime->jit_archs(&n);
     int best = nvrtc_version_target(archs, n, b->gpu->sm);
     b->ptx = best != b->gpu->sm;
     snprintf(b->target, sizeof b->target, "sm_%d", best);
@@ -72,14 +72,14 @@ static bool find_key(struct build *b)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct reason why;
-    const struct nvrtc *n = nvrtc_get(&why);
+    int major, minor;
     free(b->key), b->key = NULL;   /* drop a guessed key */
-    if (!n) {
+    if (!gpu_runtime->jit_version(&major, &minor, &why)) {
         log_once(LOG_WARN, "no nvrtc", "kernels can't be compiled, copies serve instead: %s", why.text);
         return false;
     }
     pthread_once(&once, compile_queue_guard_exit);
-    return choose_target(b) && make_key(b, n->major, n->minor);
+    return choose_target(b) && make_key(b, major, minor);
 }
 
 /* Loads a cached module: the plan as it lies in memory (the key has the generator's version), then the image. */
@@ -156,7 +156,7 @@ static bool from_source(struct build *b)
     int turn = b->module ? cores_compile_lock(compile_queue_stopped) : -1;
     if (given_up(b)) return cores_compile_unlock(turn), false;
     compile_queue_in_nvrtc(true);
-    int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
+    int failed = gpu_runtime->jit_compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
     compile_queue_in_nvrtc(false);
     cores_compile_unlock(turn);
     if (!failed) return true;

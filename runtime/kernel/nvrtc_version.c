@@ -12,9 +12,8 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "device/driver.h"
+#include "device/gpu_runtime.h"
 #include "module_cache.h"
-#include "nvrtc_compile.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -102,12 +101,14 @@ bool nvrtc_version_guess(int arch, int *target, int *major, int *minor)
     return *target != 0;
 }
 
-static void write_note(FILE *f, const struct nvrtc *n, const struct stat *st)
+static void write_note(FILE *f, const struct stat *st)
 {
-    int count;
-    const int *archs = nvrtc_archs(&count);
-    fprintf(f, "stridec nvrtc 1\n%s\n%lld %lld %lld\n%" PRIx64 "\n%d %d", nvrtc_file(n), (long long)st->st_size,
-            (long long)st->st_mtim.tv_sec, (long long)st->st_mtim.tv_nsec, hash_search(), n->major, n->minor);
+    int count, major = 0, minor = 0;
+    const int *archs = gpu_runtime->jit_archs(&count);
+    gpu_runtime->jit_version(&major, &minor, NULL);
+    fprintf(f, "stridec nvrtc 1\n%s\n%lld %lld %lld\n%" PRIx64 "\n%d %d", gpu_runtime->jit_file(),
+            (long long)st->st_size, (long long)st->st_mtim.tv_sec, (long long)st->st_mtim.tv_nsec, hash_search(), major,
+            minor);
     for (int i = 0; i < count; i++) fprintf(f, " %d", archs[i]);
     fputc('\n', f);
 }
@@ -115,12 +116,12 @@ static void write_note(FILE *f, const struct nvrtc *n, const struct stat *st)
 static void note(void)
 {
     struct stat st;
-    const struct nvrtc *n = nvrtc_get(NULL);
-    if (!n || stat(nvrtc_file(n), &st)) return;
+    int major, minor;
+    if (!gpu_runtime->jit_version(&major, &minor, NULL) || stat(gpu_runtime->jit_file(), &st)) return;
     char *path = module_cache_usable() ? note_path() : NULL, *text = NULL;
     size_t bytes;
     FILE *f = path ? open_memstream(&text, &bytes) : NULL;
-    if (f) write_note(f, n, &st);
+    if (f) write_note(f, &st);
     bool ok = f && !ferror(f);
     if (f && !fclose(f) && ok) file_replace(path, 0600, text, bytes);
     free(text);
@@ -130,9 +131,9 @@ static void note(void)
 void nvrtc_version_note(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    int target, major, minor;
-    struct reason why;
-    const struct nvrtc *n = nvrtc_get(&why);
-    if (n && nvrtc_version_guess(INT_MAX, &target, &major, &minor) && major == n->major && minor == n->minor) return;
+    int target, major, minor, now[2];
+    if (gpu_runtime->jit_version(&now[0], &now[1], NULL) && nvrtc_version_guess(INT_MAX, &target, &major, &minor) &&
+        major == now[0] && minor == now[1])
+        return;
     pthread_once(&once, note);
 }

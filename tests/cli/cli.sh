@@ -107,13 +107,29 @@ if command -v cc gcc clang >/dev/null; then
         gen --target host "$root/spec/halo.lua" -o "$work/host"
     check "its manifest" grep -qE $'^s\\(.*\thost-[0-9a-f]{16}\t[0-9a-f]{16}[.]host-[0-9a-f]{16}[.]so\t' "$work/host/manifest"
 fi
+amd='__builtin_amdgcn_s_barrier'
+check "the source for an AMD GPU" returns 0 out "$amd" inspect --target hip --source "$root/spec/faces.lua" face_yz
+check "the source for an AMD GPU by its architecture" returns 0 out "$amd" inspect --arch gfx90a --source \
+    "$root/spec/faces.lua" face_yz
+check "sources for AMD GPUs" returns 0 out '7 shapes and the generic kernel as HIP sources' \
+    gen --arch gfx90a,gfx1100 "$root/spec/halo.lua" -o "$work/hip"
+check "a source for each shape, for all types and for links" \
+    [ "$(grep -lF "$amd" "$work"/hip/*.hip | wc -l) $(ls "$work/hip" | wc -l)" = "9 9" ]
+check "machine code for an AMD GPU" returns 2 err '[-]-sass is not of --target hip' inspect --arch gfx90a --sass \
+    "$root/spec/faces.lua"
+check "an AMD architecture for CUDA" returns 2 err '[-]-arch gfx90a is of --target hip' \
+    inspect --arch gfx90a --target cuda "$root/spec/faces.lua"
+check "gen for CUDA with an AMD architecture" returns 2 err '[-]-arch gfx90a is of --target hip' \
+    gen "$root/spec/tempi.lua" -o "$work/x" --target cuda --arch gfx90a
+check "gen for AMD GPUs with another architecture" returns 2 err '[-]-arch sm_90 is of --target cuda' \
+    gen "$root/spec/tempi.lua" -o "$work/x" --target hip --arch sm_90
 check "a view of another target" returns 2 err 'not of --target cuda' inspect --asm "$root/spec/faces.lua"
 check "an architecture for the host" returns 2 err '[-]-arch sm_90 is of --target cuda' \
     inspect --arch sm_90 --target host "$root/spec/faces.lua"
 check "gen for the host with an architecture" returns 2 err '[-]-arch sm_90 is of --target cuda' \
     gen "$root/spec/tempi.lua" -o "$work/x" --target host --arch sm_90
 check "the cache of an architecture" returns 2 err '[-]-cache stands alone' inspect --cache --arch sm_90
-check "an unknown target" returns 2 err 'cuda or host' inspect --target tpu "$root/spec/faces.lua"
+check "an unknown target" returns 2 err 'cuda, hip or host' inspect --target tpu "$root/spec/faces.lua"
 check "gen with an unknown target" returns 2 err "'tpu'" gen "$root/spec/tempi.lua" -o "$work/x" --target host,tpu
 check "two views at once" returns 2 err 'at once' inspect --source --ptx "$root/spec/faces.lua"
 for spec in halo faces; do

@@ -45,7 +45,7 @@ describe("a link's plan", function()
   end)
 
   it("knows no other target", function()
-    assert.has_error(function() link.list("c") end, 'there is no target "c"; there is cuda')
+    assert.has_error(function() link.list("c") end, 'there is no target "c"; there are cuda and hip')
   end)
 end)
 

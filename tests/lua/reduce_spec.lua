@@ -18,7 +18,7 @@ describe("a reduction's plan", function()
 
   it("knows no other type or target", function()
     assert.has_error(function() reduce.plan("f16", "cuda") end, 'no type "f16" is reduced')
-    assert.has_error(function() reduce.plan("i32", "c") end, 'there is no target "c"; there is cuda')
+    assert.has_error(function() reduce.plan("i32", "c") end, 'there is no target "c"; there are cuda and hip')
   end)
 end)
 

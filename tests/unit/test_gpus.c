@@ -1,7 +1,7 @@
 /* test_gpus.c: what each GPU gets: the properties that its driver tells reach the generator, and the cache. On the
  * simulated GPU (its folder is on LD_LIBRARY_PATH), a child for each card. */
 #include "../../runtime/kernel/kernel_internal.h"
-#include "../../runtime/kernel/nvrtc_compile.h"
+#include "../../runtime/device/gpu_runtime.h"
 #include "../../runtime/tune/active.h"
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -139,7 +139,7 @@ static bool make_ahead(const char *into)
     size_t bytes;
     struct gen *g = gen_open(&why);
     bool ok = g && !gen_kernel(g, AHEAD, "cuda sm_89", NULL, &k, &why) &&
-              !compile(k.source, "stridec.cu", "sm_89", false, &image, &bytes, &why);
+              !gpu_runtime->jit_compile(k.source, "stridec.cu", "sm_89", false, &image, &bytes, &why);
     if (!ok) return false;
     snprintf(path, sizeof path, "%s/a.cubin", into);
     FILE *f = fopen(path, "w");

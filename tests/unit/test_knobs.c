@@ -3,7 +3,7 @@
  * Without the simulated GPU's libcuda.so.1 in LD_LIBRARY_PATH there is nothing to run. TEST_SEED picks ranges and
  * settings. */
 #include "../../gen/gen.h"
-#include "../../runtime/kernel/nvrtc_compile.h"
+#include "../../runtime/device/gpu_runtime.h"
 #include "../../runtime/device/driver.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,7 +141,7 @@ static void load(struct subject *s)
     assert_non_null(f);
     for (int i = 0; i < SETTINGS; i++) write_kernel(f, s->kernel[i].source, i);
     assert_int_equal(fclose(f), 0);
-    if (compile(text, "knobs.cu", arch, false, &image, &bytes, &why)) fail_msg("%s: %s", s->signature, why.text);
+    if (gpu_runtime->jit_compile(text, "knobs.cu", arch, false, &image, &bytes, &why)) fail_msg("%s: %s", s->signature, why.text);
     assert_int_equal(driver->cuModuleLoadData(&s->module, image), 0);
     free(image);
     free(text);

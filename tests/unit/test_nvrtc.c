@@ -9,42 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-#define FOLD4(child) "s(2,3,s(2,5,s(2,7,s(2,11," child "))))"
-#define FOLD20(child) FOLD4(FOLD4(FOLD4(FOLD4(FOLD4(child)))))
-#define LIST(step) "0," #step ",3,77,1,9,8,2000,5,6,7,8,9,10,11,12,13,14,15"
-#define BLOCKS4(at) "d(8)@1" #at ",d(16)@2" #at ",d(8)@3" #at ",d(3)@4" #at
-#define BLOCKS BLOCKS4(00) "," BLOCKS4(10) "," BLOCKS4(20) "," BLOCKS4(30) "," BLOCKS4(40) "," BLOCKS4(50) "," \
-    BLOCKS4(60) "," BLOCKS4(70) "," BLOCKS4(80)
-#define FAR4(at) "99999990" #at ",99999991" #at ",99999993" #at ",99999994" #at
-static const char *const signatures[] = {
-    "d(0)",
-    "d(1)",
-    "d(4096)",
-    "s(131072,512,d(8))",
-    "s(100,-512,d(6))",
-    "s(2,-9223372036854775807,d(1))",
-    "s(1000,4096,s(100,16,d(4)))",
-    "s(32,2097152,s(32,32768,s(32,512,d(256))))",
-    "s(65536,65552,d(65536))", /* 4 GiB: 64-bit index arithmetic, several words a thread */
-    "s(3,0,s(5,1,d(16)))",
-    FOLD4("d(1)"),
-    FOLD20(FOLD20(FOLD20("d(1)"))),
-    "q(d(8),d(4)@12)",
-    "s(65536,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))", /* records of 17 B: aligned groups of single bytes */
-    "s(100,64,q(d(2),d(4)@8))",
-    "i(s(3,96,d(8));" LIST(8) ")",
-    "s(3,4096,i(q(d(8),d(4)@12);" LIST(16) "))",
-    "q(" BLOCKS ",d(8)@40000,d(16)@40016)",
-    "q(i(d(24);" LIST(24) "),i(d(8);" LIST(8) ")@8000,d(16)@9000)",
-    "s(3,9223372036854775,q(d(4611686018427387),d(8)@9223372036854775))",
-    "i(d(4294967296);" LIST(8589934592) ")", /* offsets of 40 bits; then of two words less or more */
-    "i(d(8);" LIST(2147483648) ")",
-    "i(d(8);" LIST(1099511627776) ")",
-    "i(d(8);" FAR4(10) "," FAR4(20) "," FAR4(31) "," FAR4(40) "," FAR4(55) ")",
-    "q(" BLOCKS ",d(8)@1099511627776)",
-};
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+#include "kinds.h"
 
 /* clang-format off */
 #define CALLS(X) \
@@ -148,17 +113,16 @@ static void compile_everywhere(const char *source)
     }
 }
 
-static void test_every_architecture(void **state)
+static void compile_kind(const char *name, const struct gen_kernel *k)
 {
-    struct gen_kernel k;
-    struct reason why;
+    print_message("  %s: %s\n", name, gen_family_name(k->plan.family));
+    compile_everywhere(k->source);
+}
+
+static void test_every_type(void **state)
+{
     if (!found) skip();
-    for (size_t i = 0; i < COUNT(signatures); i++) {
-        if (gen_kernel(generator, signatures[i], "cuda", NULL, &k, &why)) fail_msg("%s: %s", signatures[i], why.text);
-        print_message("  %s: %s\n", signatures[i], gen_family_name(k.plan.family));
-        compile_everywhere(k.source);
-        gen_kernel_free(&k);
-    }
+    kinds_each_type(generator, "cuda", compile_kind);
     (void)state;
 }
 
@@ -208,33 +172,10 @@ static void test_each_gpu(void **state)
     (void)state;
 }
 
-/* Settings of gen/knobs.lua for both directions, and what the PTX of an entry must hold. */
-static const struct {
-    const char *signature, *knobs[2], *entry, *holds;
-} settings[] = {
-    {"s(4096,512,d(32))", {"move=bulk load=last", "order=far each=8 load=nc"}, "stridec_pack_w8",
-     "cp.async.bulk.global"},
-    {"s(4096,512,d(32))", {"move=bulk each=4 load=first", "load=nc word=16"}, "stridec_unpack_w16",
-     "ld.global.nc.L1::no_allocate"},
-    {"s(4096,512,d(8))", {"load=first each=4", "store=exch"}, "stridec_unpack_w8", "atom.global.exch.b64"},
-    {"s(4096,512,d(8))", {"load=last word=4", "store=exch word=4 each=2"}, "stridec_pack_w4", "L2::cache_hint"},
-    {"s(512,8,s(512,4096,d(8)))", {"threads=256 load=nc", "store=exch"}, "stridec_pack_w8", "bar.sync"},
-    {"i(s(3,96,d(8));" LIST(8) ")", {"threads=512", "threads=1024"}, "stridec_pack_w1", ".maxntid 512"},
-    {"i(d(96);0,200,64,1000,8000,4000,600,712,100096,32,96,2000,3000,128,5120,6144,7168)",
-     {"move=bulk each=2 load=last", "order=far each=4 store=exch"}, "stridec_pack_w8", "cp.async.bulk.global"},
-};
-
-static void test_settings(void **state)
+static void test_links_and_reductions(void **state)
 {
-    struct gen_kernel k;
-    struct reason why;
     if (!found) skip();
-    for (size_t i = 0; i < COUNT(settings); i++) {
-        if (gen_kernel(generator, settings[i].signature, "cuda", settings[i].knobs, &k, &why)) fail_msg("%s", why.text);
-        print_message("  %s: %s; %s\n", settings[i].signature, settings[i].knobs[0], settings[i].knobs[1]);
-        compile_everywhere(k.source);
-        gen_kernel_free(&k);
-    }
+    kinds_each_other(generator, "cuda", compile_kind);
     (void)state;
 }
 
@@ -328,10 +269,10 @@ static void test_irregular_code(void **state)
 static void test_setting_code(void **state)
 {
     if (!found) skip();
-    for (size_t i = 0; i < COUNT(settings); i++) {
-        char *ptx = entry_ptx(settings[i].signature, settings[i].knobs, settings[i].entry);
-        bool known = major >= 12 || strncmp(settings[i].holds, "cp.async.bulk", 13);   /* by NVRTC */
-        if (known != !!strstr(ptx, settings[i].holds)) fail_msg("%s: %s %s", settings[i].signature, known ? "no" : "a", settings[i].holds);
+    for (size_t i = 0; i < COUNT(kinds_settings); i++) {
+        char *ptx = entry_ptx(kinds_settings[i].signature, kinds_settings[i].knobs, kinds_settings[i].entry);
+        bool known = major >= 12 || strncmp(kinds_settings[i].holds, "cp.async.bulk", 13);   /* by NVRTC */
+        if (known != !!strstr(ptx, kinds_settings[i].holds)) fail_msg("%s: %s %s", kinds_settings[i].signature, known ? "no" : "a", kinds_settings[i].holds);
         assert_null(strstr(ptx, ".local"));
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
@@ -340,73 +281,11 @@ static void test_setting_code(void **state)
     (void)state;
 }
 
-/* Pairs: of chains of strides, of parts, of lists; wide and narrow words. */
-static const char *const links[][2] = {
-    {"s(256,4096,s(256,16,d(8)))", "s(256,8192,s(256,32,d(8)))"},
-    {"s(4096,512,d(32))", "d(4096)"},
-    {"s(65536,65552,d(65536))", "s(65536,70000,d(65536))"}, /* 64-bit index arithmetic */
-    {"s(65536,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))", "s(65536,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))"},
-    {"i(s(3,96,d(8));" LIST(8) ")", "s(3,4096,i(q(d(8),d(4)@12);" LIST(16) "))"},
-    {"q(" BLOCKS ",d(8)@40000,d(16)@40016)", "q(" BLOCKS ",d(8)@40000,d(16)@40016)"},
-    {"q(" BLOCKS ",d(8)@1099511627776)", "s(100,-512,d(6))"},
-};
-
-static struct gen_kernel link_of(const char *from, const char *to)
-{
-    struct gen_kernel k;
-    struct reason why;
-    struct tree *t[2] = {tree_parse(from, &why), tree_parse(to, &why)};
-    struct form *f[2] = {form_of(t[0], &why), form_of(t[1], &why)};
-    if (gen_link(generator, f[0], f[1], "cuda", &k, &why)) fail_msg("%s > %s: %s", from, to, why.text);
-    for (int i = 0; i < 2; i++) {
-        form_free(f[i]);
-        tree_unref(t[i]);
-    }
-    return k;
-}
-
-static struct gen_kernel typed_copy_list(void)
-{
-    struct gen_kernel k;
-    struct reason why;
-    if (gen_link(generator, NULL, NULL, "cuda", &k, &why)) fail_msg("%s", why.text);
-    return k;
-}
-
-static void test_links(void **state)
-{
-    if (!found) skip();
-    struct gen_kernel k = typed_copy_list();
-    compile_everywhere(k.source);
-    gen_kernel_free(&k);
-    for (size_t i = 0; i < COUNT(links); i++) {
-        print_message("  %s > %s\n", links[i][0], links[i][1]);
-        k = link_of(links[i][0], links[i][1]);
-        compile_everywhere(k.source);
-        gen_kernel_free(&k);
-    }
-    (void)state;
-}
-
-static void test_reductions(void **state)
-{
-    if (!found) skip();
-    for (int type = 0; type < GEN_REDUCE_TYPE_TOTAL; type++) {
-        struct gen_kernel k;
-        struct reason why;
-        print_message("  reductions of %s\n", gen_reduce_type_name((enum gen_reduce_type)type));
-        if (gen_reduce(generator, (enum gen_reduce_type)type, "cuda", &k, &why)) fail_msg("%s", why.text);
-        compile_everywhere(k.source);
-        gen_kernel_free(&k);
-    }
-    (void)state;
-}
-
 /* Four loads in flight and no division; lists in the argument are read where they lie, not copied. */
 static void test_link_code(void **state)
 {
     if (!found) skip();
-    struct gen_kernel k[] = {typed_copy_list(), link_of(links[0][0], links[0][1])};
+    struct gen_kernel k[] = {kinds_list(generator, "cuda"), kinds_pair(generator, "cuda", kinds_pairs[0][0], kinds_pairs[0][1])};
     static const char *const entries[] = {"stridec_link_26", "stridec_link_8"};
     for (size_t i = 0; i < COUNT(k); i++) {
         char *ptx = entry_of(&k[i], entries[i]);
@@ -422,14 +301,12 @@ static void test_link_code(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_architecture),
+        cmocka_unit_test(test_every_type),
         cmocka_unit_test(test_each_gpu),
-        cmocka_unit_test(test_settings),
         cmocka_unit_test(test_setting_code),
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_irregular_code),
-        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_links_and_reductions),
         cmocka_unit_test(test_link_code),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,9 +1,9 @@
 /* nvrtc.c: finds and loads NVRTC: in each place the newest version first. */
-#include "../../gen/tree.h"
 #include "base/env.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "device/driver.h"
+#include "driver.h"
+#include "nvrtc.h"
 #include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
@@ -172,8 +172,16 @@ const struct nvrtc *nvrtc_get(struct reason *why)
     return table;
 }
 
-const char *nvrtc_file(const struct nvrtc *n)
+bool nvrtc_version(int *major, int *minor, struct reason *why)
 {
+    const struct nvrtc *n = nvrtc_get(why);
+    if (n) *major = n->major, *minor = n->minor;
+    return n != NULL;
+}
+
+const char *nvrtc_file(void)
+{
+    const struct nvrtc *n = nvrtc_get(NULL);
     Dl_info info;
-    return dladdr(*(void *const *)&n->nvrtcVersion, &info) && info.dli_fname ? info.dli_fname : "place unknown";
+    return n && dladdr(*(void *const *)&n->nvrtcVersion, &info) && info.dli_fname ? info.dli_fname : "place unknown";
 }

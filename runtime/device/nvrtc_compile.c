@@ -1,6 +1,5 @@
-#include "nvrtc_compile.h"
-#include "../../gen/reason.h"
-#include "device/driver.h"
+/* nvrtc_compile.c: compiles CUDA C by NVRTC. No state but the list of architectures. */
+#include "nvrtc.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #define ARCHS_MAX 64
 static int archs[ARCHS_MAX];
 static int arch_count;
-static char newest[16];
 
 static void read_archs(void)
 {
@@ -22,7 +20,6 @@ static void read_archs(void)
         int skip = count > ARCHS_MAX ? count - ARCHS_MAX : 0;
         arch_count = count - skip;
         memcpy(archs, all + skip, sizeof *archs * (size_t)arch_count);
-        snprintf(newest, sizeof newest, "sm_%d", archs[arch_count - 1]);
     }
     free(all);
 }
@@ -33,12 +30,6 @@ const int *nvrtc_archs(int *n)
     pthread_once(&once, read_archs);
     *n = arch_count;
     return arch_count ? archs : NULL;
-}
-
-const char *nvrtc_newest_arch(void)
-{
-    int n;
-    return nvrtc_archs(&n) ? newest : NULL;
 }
 
 /* Returns true if NVRTC lists architectures and arch is not among them. */
@@ -56,7 +47,7 @@ static void list_archs(const struct nvrtc *nvrtc, const char *arch, struct reaso
     int n;
     const int *all = nvrtc_archs(&n);
     reason_set(why, "NVRTC %d.%d (%.80s) does not compile for %.10s; it does for ", nvrtc->major, nvrtc->minor,
-               nvrtc_file(nvrtc), arch);
+               nvrtc_file(), arch);
     for (int i = 0; i < n; i++) {
         size_t used = strlen(why->text);
         snprintf(why->text + used, sizeof why->text - used, "%s%d", i ? ", " : "sm_", all[i]);
@@ -97,8 +88,8 @@ static nvrtcResult fetch(const struct nvrtc *n, nvrtcProgram program, bool ptx, 
     return result;
 }
 
-int compile(const char *source, const char *name, const char *arch, bool ptx, void **data, size_t *bytes,
-            struct reason *why)
+int nvrtc_compile(const char *source, const char *name, const char *arch, bool ptx, void **data, size_t *bytes,
+                  struct reason *why)
 {
     const struct nvrtc *n = nvrtc_get(why);
     if (!n) return -1;

@@ -1,0 +1,40 @@
+/* cuda.c: the table of gpu_runtime.h for CUDA: the driver's calls by their symbols, and NVRTC. */
+#include "base/log.h"
+#include "driver.h"
+#include "gpu_runtime.h"
+#include "nvrtc.h"
+#include <dlfcn.h>
+
+static void *find_required(void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+    if (!symbol)
+        log_once(LOG_WARN, "driver symbol", "the CUDA driver has no %s: it is too old, device buffers are not handled",
+                 name);
+    return symbol;
+}
+
+/* The symbol after cuda.h's macros: cuMemAlloc becomes cuMemAlloc_v2, then text. */
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_(name)
+#define READ_SYMBOL(name) &&(*(void **)&out->name = find_required(library, TEXT(name))) != NULL
+#define READ_OPTIONAL(name) &&(*(void **)&out->name = dlsym(library, TEXT(name))) != NULL
+static bool read_driver(void *library, struct driver *out)
+{
+    out->graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
+    out->mappings = true DRIVER_MAPPING_CALLS(READ_OPTIONAL);
+    return true DRIVER_CALLS(READ_SYMBOL);
+}
+
+static const struct gpu_runtime cuda = {
+    .name = "CUDA",
+    .target = "cuda",
+    .library = "libcuda.so.1",
+    .read_driver = read_driver,
+    .jit_version = nvrtc_version,
+    .jit_file = nvrtc_file,
+    .jit_archs = nvrtc_archs,
+    .jit_compile = nvrtc_compile,
+    .jit_contains = nvrtc_contains,
+};
+const struct gpu_runtime *const gpu_runtime = &cuda;
