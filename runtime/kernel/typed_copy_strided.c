@@ -160,16 +160,16 @@ static int tail_word(int word, int64_t rest)
     return (int)(bits & -bits);
 }
 
-static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
+static int make(const struct typed_copy_job *job, int64_t begin, struct stridec_link out[NEST_LINKS])
 {
     struct side s[2];
     struct nest n;
     if (!read_side(&s[0], &job->from, job->bytes) || !read_side(&s[1], &job->to, job->bytes) || !merge(&n, s)) return 0;
     n.at[0] = s[0].at, n.at[1] = s[1].at;
-    int word = word_of(&n), tail = tail_word(word, job->bytes);
+    int word = tail_word(word_of(&n), begin), tail = tail_word(word, job->bytes);
     int64_t whole = job->bytes - job->bytes % word;
-    if (tail == word || job->bytes < TAIL_WORTH * word) return fill(out, &n, tail, 0, job->bytes);
-    return fill(out, &n, word, 0, whole) && fill(out + 1, &n, tail, whole, job->bytes) ? 2 : 0;
+    if (tail == word || job->bytes - begin < TAIL_WORTH * word) return fill(out, &n, tail, begin, job->bytes);
+    return fill(out, &n, word, begin, whole) && fill(out + 1, &n, tail, whole, job->bytes) ? 2 : 0;
 }
 
 /*
@@ -181,16 +181,16 @@ static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_L
 static struct nest_cache_entry {
     struct spinlock spin_lock;
     const struct tree *tree[2];   /* with a reference, so that no other tree gets its address */
-    int64_t extent[2], bytes;
+    int64_t extent[2], begin, bytes;
     uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
     int n;                        /* number of links, with addresses relative to the sides'; 0: empty entry */
     struct stridec_link links[NEST_LINKS];
 } nest_cache[1 << NEST_CACHE_BITS];
 
-static struct nest_cache_entry nest_cache_key(const struct typed_copy_job *job)
+static struct nest_cache_entry nest_cache_key(const struct typed_copy_job *job, int64_t begin)
 {
     const struct typed_copy_side *side[2] = {&job->from, &job->to};
-    struct nest_cache_entry key = {.bytes = job->bytes};
+    struct nest_cache_entry key = {.begin = begin, .bytes = job->bytes};
     for (int i = 0; i < 2; i++) {
         key.tree[i] = side[i]->tree;
         key.extent[i] = side[i]->tree ? side[i]->extent : 0;
@@ -201,14 +201,15 @@ static struct nest_cache_entry nest_cache_key(const struct typed_copy_job *job)
 
 static struct nest_cache_entry *nest_cache_slot(const struct nest_cache_entry *k)
 {
-    uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
+    uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31;
+    mixed += (uint64_t)(k->bytes + k->begin * 31);
     return &nest_cache[hash_place(mixed, NEST_CACHE_BITS)];
 }
 
 static bool same(const struct nest_cache_entry *a, const struct nest_cache_entry *b)
 {
     return a->tree[0] == b->tree[0] && a->tree[1] == b->tree[1] && a->extent[0] == b->extent[0] &&
-           a->extent[1] == b->extent[1] && a->bytes == b->bytes && a->aligned == b->aligned;
+           a->extent[1] == b->extent[1] && a->begin == b->begin && a->bytes == b->bytes && a->aligned == b->aligned;
 }
 
 static int nest_cache_get(struct nest_cache_entry *r, const struct nest_cache_entry *key,
@@ -233,7 +234,7 @@ static void nest_cache_put(struct nest_cache_entry *r, const struct nest_cache_e
         r->tree[i] = what->tree[i], r->extent[i] = what->extent[i];
         r->links[i] = what->links[i];
     }
-    r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
+    r->begin = what->begin, r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
     spinlock_unlock(&r->spin_lock);
     for (int i = 0; i < 2; i++) tree_unref(before[i]);
 }
@@ -243,12 +244,12 @@ void typed_copy_nest_forget(void)
     for (int i = 0; i < 1 << NEST_CACHE_BITS; i++) nest_cache_put(&nest_cache[i], &(struct nest_cache_entry){.n = 0});
 }
 
-int typed_copy_nest(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
+int typed_copy_nest(const struct typed_copy_job *job, int64_t begin, struct stridec_link out[NEST_LINKS])
 {
-    struct nest_cache_entry key = nest_cache_key(job), *r = nest_cache_slot(&key);
+    struct nest_cache_entry key = nest_cache_key(job, begin), *r = nest_cache_slot(&key);
     int n = nest_cache_get(r, &key, out);
     for (int i = 0; i < n; i++) out[i].from += job->from.user, out[i].to += job->to.user;
-    if (n || !(n = make(job, out))) return n;
+    if (n || !(n = make(job, begin, out))) return n;
     key.n = n;
     for (int i = 0; i < n; i++) {
         key.links[i] = out[i];
