@@ -94,7 +94,7 @@ int stridec_kernel_ready(MPI_Datatype type, const void *user)
     struct kernel *k = kernel_for(type);
     struct device *d = device_of(user);
     if (!k || !d || !strcmp(kernel_state(k), "failed")) return -1;
-    return kernel_ready(k, d);
+    return kernel_ready_at_first(k, d);
 }
 
 const char *stridec_kernel_state(MPI_Datatype type)

@@ -53,6 +53,8 @@ static const struct variable variables[] = {
      "how messages between nodes are cut, instead of as the tuned table says; for debugging", chunks_problem},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_INT, "what moves bytes on the GPU", NULL},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_INT, "the most multiprocessors that kernels use; 0: all", NULL},
+    {"STRIDEC_SPECIAL", NULL, "131072", AT(special), AS_INT,
+     "words of a move that are worth a kernel for a regular layout alone; 0: compiled at commit", NULL},
     {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_INT,
      "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
     {"STRIDEC_HOST", hosts, "auto", AT(host), AS_INT, "whether data in host memory is packed by code made for it",

@@ -28,6 +28,7 @@ struct env {
     const char *chunks;            /* STRIDEC_CHUNKS: see chunk_settings.h; NULL if none */
     enum env_engine engine;        /* STRIDEC_ENGINE=auto|kernel|copy */
     int sm_limit;                  /* STRIDEC_SM_LIMIT: multiprocessors that kernels may use; 0: all */
+    int special;                   /* STRIDEC_SPECIAL: words of a move; see kernel_special.c; 0: kernels at commit */
     int keep;                      /* STRIDEC_KEEP: MiB of a GPU kept between messages; 0: a sixteenth */
     const char *cache_dir;   /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */
     const char *dump;              /* STRIDEC_DUMP: folder for generated sources and modules, or NULL */

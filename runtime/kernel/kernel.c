@@ -256,7 +256,7 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
         struct module *any = form_has_lists(k->form) ? module_of(&kernel_interpreter, d) : NULL;
         struct module *m = module_of(kernel_code(k), d), *list = module_of(&kernel_typed_copy, d);
         if (any) module_request(any);
-        if (m) module_request(m);
+        if (m && kernel_special_first(k)) module_request(m);
         if (list) module_request(list);   /* behind the first layout's: messages of others need no other */
     }
     return k;
@@ -264,6 +264,11 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
 
 void kernel_wait(struct kernel *k)
 {
+    struct kernel *code = kernel_code(k);
+    for (struct device *d = device_first(); d && code->family != GEN_CONTIGUOUS; d = d->next) {
+        struct module *m = module_of(code, d);
+        if (m) module_request(m);
+    }
     pthread_mutex_lock(&kernel_lock);
     while (modules_pending(kernel_code(k))) pthread_cond_wait(&kernel_changed, &kernel_lock);
     pthread_mutex_unlock(&kernel_lock);
@@ -314,7 +319,10 @@ void kernel_use(struct kernel *k, unsigned times)
 
 const char *kernel_state(const struct kernel *k)
 {
-    return origin_names[atomic_load(&kernel_code(k)->origin)];
+    const struct kernel *code = kernel_code(k);
+    enum origin o = (enum origin)atomic_load(&code->origin);
+    bool shared = o == ORIGIN_PENDING && !kernel_special_first(k) && !modules_pending(code);
+    return shared ? "shared" : origin_names[o];
 }
 
 void kernel_count(struct kernel *k, enum origin o)

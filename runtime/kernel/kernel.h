@@ -1,9 +1,10 @@
 /* kernel.h: compiles, loads, chooses and launches the kernel that moves a canonical tree's bytes on a GPU.
  *
  * The process has one struct kernel per shape signature and one module per form signature (gen/form.h). Types with
- * different lists share a module. A worker thread compiles modules. Until a module is ready, the generic kernel (the
- * interpreter) moves the bytes. Without NVRTC, or if compiling fails, the copy engine moves them. So kernel_move always
- * works. */
+ * different lists share a module. A worker thread compiles modules. Regular layouts (strides over one block) are moved
+ * by numbers, by one module for all, and have modules of their own only where that pays (kernel_special.c). Until a
+ * module is ready, the generic kernel (the interpreter) moves the bytes. Without NVRTC, or if compiling fails, the copy
+ * engine moves them. So kernel_move always works. */
 #ifndef STRIDEC_KERNEL_H
 #define STRIDEC_KERNEL_H
 #include "../../gen/gen.h"
@@ -19,13 +20,14 @@ struct kernel_counts {
 /* Starts the worker and prepares what the first kernel needs, if a GPU is in use. Called at the first type. */
 void kernel_warm_up(void);
 /* Returns the kernel of a canonical tree, with a reference (kernel_put); NULL only without memory. Starts compiling
- * a new kernel in the background and never waits. A contiguous shape whose elements touch needs no module. */
+ * what serves it at first, and never waits. A contiguous shape whose elements touch needs no module. */
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why);
 void kernel_put(struct kernel *k);
 const char *kernel_signature(const struct kernel *k);   /* of long lists a hash: tree_key */
 const char *kernel_form_signature(const struct kernel *k);   /* of its module: short, without long lists */
 enum gen_family kernel_family(const struct kernel *k);   /* family of its own module */
-/* Returns the origin of its module: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
+/* Returns the origin of its module: "compiled", "cache", "aot", "copy" (no module needed), "failed", "pending", or
+ * "shared": nobody requested it, and one for all regular layouts serves. */
 const char *kernel_state(const struct kernel *k);
 struct kernel_counts kernel_counts(void);
 /* Return and raise the number of uses of the layout in host memory (known_layouts.h). Both may miss some uses. */
@@ -33,7 +35,8 @@ unsigned kernel_used(const struct kernel *k);
 void kernel_use(struct kernel *k, unsigned times);
 
 enum kernel_direction { KERNEL_PACK, KERNEL_UNPACK };
-enum kernel_way { KERNEL_SPECIAL, KERNEL_INTERPRETED, KERNEL_COPIES };
+/* KERNEL_NUMBERS: by the module for typed copies (typed_copy.h), which serves all regular layouts. */
+enum kernel_way { KERNEL_SPECIAL, KERNEL_NUMBERS, KERNEL_INTERPRETED, KERNEL_COPIES };
 
 struct kernel_job {
     enum kernel_direction direction;
@@ -68,10 +71,13 @@ int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job
 int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                         const struct marks *marks, uint32_t *late, int *launches);
 
-/* Waits until k is ready or has failed. For tests, benchmarks and tune; never on an MPI path. */
+/* Requests k's own module on all devices in use, and waits until it is ready or has failed. For tests, benchmarks and
+ * tune; never on an MPI path. */
 void kernel_wait(struct kernel *k);
 /* Returns true if k's own module is ready on d. Requests the module if nobody has. */
 bool kernel_ready(struct kernel *k, struct device *d);
+/* Returns true if the module is ready that serves k at first: its own, or the one for all regular layouts. */
+bool kernel_ready_at_first(struct kernel *k, struct device *d);
 
 /* Makes k, and all kernels that share its module, use a module with these knobs (gen.h) on d until the next call.
  * NULL knobs: the production module again. Waits for the module. Returns 0, or -1 if there is none; then the

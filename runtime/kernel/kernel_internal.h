@@ -49,6 +49,7 @@ struct kernel {
     int word;     /* widest word that the tree allows */
     atomic_int origin;
     atomic_uint uses;
+    atomic_uint large_moves;   /* by numbers, that count for a module of its own (kernel_special.c) */
     _Atomic(struct module *) modules;   /* new ones come first; read without a lock */
     _Atomic(struct host_pack *) host_pack;   /* host_pack.c */
     _Atomic(void (*)(struct host_pack *)) host_pack_free;   /* frees host_pack; set before it */
@@ -79,6 +80,13 @@ static inline struct kernel *kernel_code(const struct kernel *k)
 }
 /* Sets the origin of k's module and counts it. */
 void kernel_count(struct kernel *k, enum origin o);
+
+/* kernel_special.c. Returns true if the module for typed copies can move k: a chain of strides, or one block. */
+bool kernel_is_regular(const struct kernel *k);
+/* Returns true if k needs its own module from its first use on. */
+bool kernel_special_first(const struct kernel *k);
+/* Counts a move of so many words that the own module did not make; returns true if that module is worth its compile. */
+bool kernel_special_due(struct kernel *k, int64_t words);
 
 /* module.c. Returns k's module on d, or its trial; NULL without memory. Callers do not hold kernel_lock. */
 struct module *module_of(struct kernel *k, struct device *d);
@@ -134,9 +142,11 @@ bool launch_wraps(const struct tree *t, int64_t extent, int64_t end);
 /* Returns the entry with the widest word, at most `limit`, for `all` (addresses and steps, or'ed) and a range; the last
  * (bytes) always fits. A narrower tail costs a second launch, never a third; only a long range is worth that. */
 int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int limit);
-/* Limits the number of blocks to the multiprocessors that kernels may use; each block then does more rounds. */
-int64_t launch_limit(int64_t blocks);
 int64_t launch_grid(const struct gen_way *way, int word, int64_t words);
+
+/* launch_enqueue.c. Limits the number of blocks to the multiprocessors that kernels may use; each block then does more
+ * rounds. */
+int64_t launch_limit(int64_t blocks);
 /* Enqueues one kernel of a module and counts it. `flagged`: it signals the stream's end. Returns 0 or -1 (logged). */
 struct launch {
     struct module *module;
@@ -147,10 +157,17 @@ struct launch {
     bool flagged;
 };
 int launch_enqueue(const struct launch *l, struct stream *s, int *launches);
-/* Return the device addresses of k's lists, and of its tree for the interpreter (0 also if the lists are long).
- * Upload them at the first call. Return 0 on failure. */
+
+/* launch.c. Return the device addresses of k's lists, and of its tree for the interpreter (0 also if the lists are
+ * long). Upload them at the first call. Return 0 on failure. */
 uint64_t launch_lists(struct kernel *k, struct device *d);
 uint64_t launch_program(struct kernel *k, struct device *d);
+
+/* launch_numbers.c. Moves a job that begins in its first element, of a regular kernel or (NULL) contiguous bytes, by
+ * the module for typed copies. Requests `special` (may be NULL) where that pays, or where numbers can't serve. Returns
+ * 1 if not possible now, else kernel_move's result. */
+int launch_numbers(struct kernel *k, struct module *special, struct device *d, struct stream *s,
+                   const struct kernel_job *job, int *launches);
 
 /* launch_graph.c. Enqueues one kernel of m as a graph, on m's entered device. Returns false if that is not possible. */
 bool launch_graph(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,

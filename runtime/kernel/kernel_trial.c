@@ -7,6 +7,11 @@ bool kernel_ready(struct kernel *k, struct device *d)
     return m && module_request(m) == STAGE_READY;
 }
 
+bool kernel_ready_at_first(struct kernel *k, struct device *d)
+{
+    return kernel_ready(kernel_special_first(k) ? k : &kernel_typed_copy, d);
+}
+
 static enum stage wait_for(struct kernel *k, struct module *m)
 {
     module_request(m);

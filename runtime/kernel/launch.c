@@ -1,4 +1,5 @@
-/* launch.c: moves a job by the first that works: one copy, special kernel, interpreter, copies (STRIDEC_ENGINE). */
+/* launch.c: moves a job by the first that works: one copy, special kernel, numbers, interpreter, copies
+ * (STRIDEC_ENGINE). */
 #include "../../gen/form.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -10,7 +11,6 @@
 #define COPIES_MANY 4096
 #define WAIT_SECONDS 2
 #define LISTS_LONG 65536 /* bytes */
-#define WORD_MAX 16
 #define WORDS_MOST (1 << 20) /* bytes */
 #define TAIL_WORTH 16
 
@@ -20,6 +20,7 @@ struct move {
     struct device *device;
     struct stream *stream;
     struct kernel_job job;
+    const struct module *shared;   /* the one for all regular layouts, if the kernel is regular; else NULL */
     bool wrap;   /* the range reaches elements past the first that do not continue the root */
     int launches;
 };
@@ -75,43 +76,10 @@ int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t 
     return limit >= size ? limit - limit % size : limit;
 }
 
-int64_t launch_limit(int64_t blocks)
-{
-    int64_t limit = env_get()->sm_limit;
-    return limit && blocks > limit ? limit : blocks;
-}
-
 int64_t launch_grid(const struct gen_way *way, int word, int64_t words)
 {
     int64_t each = gen_block_words(way, word);
     return launch_limit((words + each - 1) / each);
-}
-
-int launch_enqueue(const struct launch *l, struct stream *s, int *launches)
-{
-    struct module *m = l->module;
-    void *arguments[] = {l->argument};
-    CUDA_KERNEL_NODE_PARAMS p = {
-        .func = m->entry[l->direction][l->entry],
-        .gridDimX = (unsigned)l->blocks,
-        .gridDimY = 1,
-        .gridDimZ = 1,
-        .blockDimX = (unsigned)(l->entry == ENTRY_FLAGGED ? m->plan.marked.threads : m->plan.way[l->direction].threads),
-        .blockDimY = 1,
-        .blockDimZ = 1,
-        .kernelParams = arguments,
-    };
-    CUresult r = CUDA_SUCCESS;
-    if (!launch_graph(m, l->direction, l->entry, &p, s))
-        r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
-                                         NULL);
-    ++*launches;
-    s->flagged = r == CUDA_SUCCESS && l->flagged;
-    if (r == CUDA_SUCCESS) return 0;
-    if (!driver_lost(r))
-        log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,
-                  driver_error(r));
-    return -1;
 }
 
 /* Enqueues one kernel. `last`: it is the last launch of the job. */
@@ -170,19 +138,27 @@ uint64_t launch_program(struct kernel *k, struct device *d)
 static int move_special(struct move *v, struct module *own, struct module *special)
 {
     uint64_t lists = 0;
-    if (v->kernel->family == GEN_GENERIC || module_request(special) != STAGE_READY) return 1;
+    if (v->kernel->family == GEN_GENERIC) return 1;
+    enum stage stage = kernel_special_first(v->kernel) ? module_request(special) : module_stage(special);
+    if (stage != STAGE_READY) return 1;
     if (!reaches(special, v->kernel->size, v->job.end)) return 1;
     if (form_has_lists(v->kernel->form) && !(lists = module_lists(own))) return 1;
     return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
 }
 
+/* Returns true while the worker is making a module for the move: its own, or the one for regular layouts. */
+static bool is_coming(const struct move *v, const struct module *special)
+{
+    return module_stage(special) == STAGE_PENDING || (v->shared && module_stage(v->shared) == STAGE_PENDING);
+}
+
 /* Moves by the interpreter, which always treats elements one by one, also where the root's stride continues. While a
- * special kernel is pending, the interpreter is not requested: the worker makes it before that kernel. It reads 16
- * bytes a block, which stay on the device as long as the type. */
+ * better module is pending, the interpreter is not requested: if it is worth while, the worker makes it first. It reads
+ * 16 bytes a block, which stay on the device as long as the type. */
 static int move_interpreted(struct move *v, struct module *own, const struct module *special)
 {
     struct module *m = module_of(&kernel_interpreter, v->device);
-    if (!m || (module_stage(special) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
+    if (!m || (is_coming(v, special) ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
     if (!reaches(m, v->kernel->size, v->job.end)) return 1;
     uint64_t program = module_program(own);
     if (!program) return 1;
@@ -194,22 +170,33 @@ static int move_compiled(struct move *v, struct module *own, struct module *spec
     int result = move_special(v, own, special);
     *way = KERNEL_SPECIAL;
     if (result <= 0) return result;
+    if (kernel_is_regular(v->kernel))
+        result = launch_numbers(v->kernel, special, v->device, v->stream, &v->job, &v->launches);
+    *way = KERNEL_NUMBERS;
+    if (result <= 0) return result;
     *way = KERNEL_INTERPRETED;
     return move_interpreted(v, own, special);
 }
 
-/* Returns true while the worker is making a module for the move and no module is ready. */
-static bool awaited(const struct module *special, const struct module *interpreter)
+/* Returns true while the worker is making one of the modules and none is ready. */
+static bool awaited(const struct module *const modules[], int n)
 {
-    enum stage a = module_stage(special), b = module_stage(interpreter);
-    return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
+    bool pending = false;
+    for (int i = 0; i < n; i++) {
+        enum stage stage = module_stage(modules[i]);
+        if (stage == STAGE_READY) return false;
+        pending |= stage == STAGE_PENDING;
+    }
+    return pending;
 }
 
 /* Waits until a module is ready, none is pending, or time is over. Returns false if there was nothing to wait for. */
 static bool wait_for_any(const struct move *v, const struct module *special)
 {
-    const struct module *interpreter = module_of(&kernel_interpreter, v->device);
-    if (!interpreter || !awaited(special, interpreter) ||
+    const struct module *modules[] = {special, module_of(&kernel_interpreter, v->device), v->shared};
+    /* The shared module, if ready, was tried in vain. */
+    int n = v->shared && module_stage(v->shared) != STAGE_READY ? 3 : 2;
+    if (!modules[1] || !awaited(modules, n) ||
         !copy_engine_exceeds(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
     struct timespec until;
@@ -217,7 +204,7 @@ static bool wait_for_any(const struct move *v, const struct module *special)
     until.tv_sec += WAIT_SECONDS;
     int error = 0;
     pthread_mutex_lock(&kernel_lock);
-    while (error != ETIMEDOUT && awaited(special, interpreter))
+    while (error != ETIMEDOUT && awaited(modules, n))
         error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
     pthread_mutex_unlock(&kernel_lock);
     return true;
@@ -238,6 +225,7 @@ static int move_any(struct move *v, enum kernel_way *way)
     *way = KERNEL_COPIES;
     if (copy_engine_wanted(v)) return copy_engine_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
     struct module *own = module_of(v->kernel, v->device);
+    if (kernel_is_regular(v->kernel)) v->shared = module_of(&kernel_typed_copy, v->device);
     struct module *special = own ? module_of(kernel_code(v->kernel), v->device) : NULL;
     int result = special ? move_compiled(v, own, special, way) : 1;
     if (special && result > 0 && wait_for_any(v, special)) result = move_compiled(v, own, special, way);
@@ -246,34 +234,15 @@ static int move_any(struct move *v, enum kernel_way *way)
     return copy_engine_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
 }
 
-/* Returns the kernel of contiguous words, which moves blocks of any length. The process keeps it. */
-static struct kernel *plain_words(void)
-{
-    static _Atomic(struct kernel *) plain;
-    struct kernel *k = atomic_load_explicit(&plain, memory_order_acquire), *none = NULL;
-    struct reason why;
-    if (k) return k;
-    struct tree *words = tree_dense(0, WORD_MAX, &why);
-    k = words ? kernel_get(words, &why) : NULL;
-    tree_unref(words);
-    if (!k || atomic_compare_exchange_strong(&plain, &none, k)) return k;
-    kernel_put(k);
-    return none;
-}
-
 /* Moves one block by a kernel; returns 1 if not possible now. H200, up to 1 MiB: 7.0 us, copy 8.4 (bench/pack). */
 static int move_words(struct move *block)
 {
-    struct move v = *block;
-    int64_t bytes = v.job.end - v.job.begin;
-    if (bytes > WORDS_MOST || bytes % 4 || !(v.kernel = plain_words())) return 1;
-    struct module *m = module_of(v.kernel, v.device);
-    if (!m || module_request(m) != STAGE_READY) return 1;
-    v.job.user += (uint64_t)v.job.begin;
-    v.job.begin = 0, v.job.end = bytes, v.job.extent = WORD_MAX;
-    int result = launch_all(&v, m, 0, false, bytes % WORD_MAX ? 4 : WORD_MAX);   /* no second launch for a tail */
-    block->launches = v.launches;
-    return result;
+    struct kernel_job job = block->job;
+    int64_t bytes = job.end - job.begin;
+    if (bytes > WORDS_MOST || bytes % 4) return 1;
+    job.user += (uint64_t)job.begin;
+    job.begin = 0, job.end = bytes;
+    return launch_numbers(NULL, NULL, block->device, block->stream, &job, &block->launches);
 }
 
 static int move_block(struct move *v)

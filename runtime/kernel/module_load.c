@@ -118,11 +118,19 @@ static bool from_cache(struct build *b)
     return true;
 }
 
+/* Returns true if the interpreter serves until the module is ready. */
+static bool interpreter_serves(const struct module *m)
+{
+    const struct kernel *k = m->kernel;
+    if (k == &kernel_interpreter || k == &kernel_typed_copy || k->family == GEN_REDUCE) return false;
+    return !kernel_is_regular(k) || module_stage(module_of(&kernel_typed_copy, m->device)) != STAGE_READY;
+}
+
 /* Loads the interpreter before the first special kernel, because it is used while that compiles. */
 static void interpreter_first(struct build *b)
 {
     struct module *m = module_of(&kernel_interpreter, b->module->device);
-    if (!m || b->module->kernel == &kernel_interpreter || module_stage(m) == STAGE_READY) return;
+    if (!m || !interpreter_serves(b->module) || module_stage(m) == STAGE_READY) return;
     /* Only the worker changes these stages, so m stays as it is. If m is also queued, it is found ready later. */
     if (module_stage(m) == STAGE_FAILED) return;
     enum stage stage = module_load(b->gen, m);

@@ -20,24 +20,6 @@ bool typed_copy_is_plain(const struct typed_copy_side *side, int64_t bytes)
     return !t || (t->kind == TREE_DENSE && (bytes <= t->size || side->extent == t->size));
 }
 
-struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes)
-{
-    struct pool_buffer *one = mempool_get(d, kind, bytes);
-    if (!one) return NULL;
-    one->next = b->kept;
-    return b->kept = one;
-}
-
-void typed_copy_end(struct typed_copy_batch *b)
-{
-    struct pool_buffer *one;
-    while ((one = b->kept)) {
-        b->kept = one->next;
-        one->next = NULL;
-        mempool_put(one);
-    }
-}
-
 static struct kernel_job half(const struct typed_copy_side *side, enum kernel_direction direction, uint64_t packed)
 {
     return (struct kernel_job){.direction = direction, .packed = packed, .user = side->user, .extent = side->extent,
@@ -76,7 +58,7 @@ static int move_half(struct device *d, struct stream *s, const struct typed_copy
 static bool worth_pair(const struct typed_copy_job *job)
 {
     struct stridec_link links[NEST_LINKS];
-    return !typed_copy_nest(job, links);
+    return !typed_copy_nest(job, 0, links);
 }
 
 /* Moves one job without the list. */
@@ -107,7 +89,7 @@ static int move_alone(struct typed_copy_batch *b, struct device *d, struct strea
     if (plain_from != plain_to) return move_one(b, d, s, job, launches);
     if (!plain_from && worth_pair(job)) result = typed_copy_pair_move(d, s, job, launches);
     if (result <= 0) return result;
-    if (list->module && (!plain_from || by_words(job))) n = typed_copy_nest(job, links);
+    if (list->module && (!plain_from || by_words(job))) n = typed_copy_nest(job, 0, links);
     if (!n) return plain_from ? move_one(b, d, s, job, launches) : move_between(b, d, s, job, launches);
     copy_list_add(list, links, n);
     return copy_list_launch(list, b, d, s, launches);
@@ -121,7 +103,7 @@ static int move_with_others(struct typed_copy_batch *b, struct device *d, struct
     bool plain = typed_copy_is_plain(&job->from, job->bytes) && typed_copy_is_plain(&job->to, job->bytes);
     if (plain && job->bytes > LISTED_MOST && env_get()->engine != ENV_ENGINE_KERNEL)
         return move_one(b, d, s, job, launches);
-    int n = list->module ? typed_copy_nest(job, links) : 0;
+    int n = list->module ? typed_copy_nest(job, 0, links) : 0;
     if (!n && list->module && job->bytes <= INTERPRET_MAX) n = typed_copy_interpret(job, d, links);
     if (!n) return move_one(b, d, s, job, launches);
     if (copy_list_add(list, links, n)) return 0;
@@ -130,13 +112,21 @@ static int move_with_others(struct typed_copy_batch *b, struct device *d, struct
     return result;
 }
 
+/* Requests the module for lists. Returns NULL while it is not ready, and where copies are asked for. */
+static struct module *ready_for_lists(struct device *d)
+{
+    struct module *m = env_get()->engine == ENV_ENGINE_COPY ? NULL : module_of(&kernel_typed_copy, d);
+    return m && module_request(m) == STAGE_READY ? m : NULL;
+}
+
 int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *jobs,
                     int n, int *launches)
 {
+    struct stridec_link room[LIST_LINKS];
     struct typed_copy_list list;
     int many = 0, done = 0, result = 0;
     for (int i = 0; i < n; i++) many += jobs[i].bytes > 0;
-    if (many) copy_list_begin(&list, d);
+    if (many) copy_list_begin(&list, ready_for_lists(d), room, LIST_LINKS);
     for (int i = 0; i < n && result == 0; i++) {
         if (jobs[i].bytes <= 0) continue;
         result = many == 1 ? move_alone(b, d, s, &jobs[i], &list, &done)
@@ -163,7 +153,7 @@ static void prepare(struct device *d, const struct typed_copy_job *jobs, int n, 
         const struct typed_copy_job *job = &jobs[i];
         if (job->bytes <= 0 || typed_copy_is_plain(&job->from, job->bytes) || typed_copy_is_plain(&job->to, job->bytes))
             continue;
-        bool listed = n > 1 ? job->bytes <= INTERPRET_MAX || typed_copy_nest(job, links) : !worth_pair(job);
+        bool listed = n > 1 ? job->bytes <= INTERPRET_MAX || typed_copy_nest(job, 0, links) : !worth_pair(job);
         struct kernel *k = listed ? NULL : typed_copy_pair_get(job);
         if (k) ask(k, d, wait);
         kernel_put(k);

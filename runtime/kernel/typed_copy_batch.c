@@ -1,8 +1,25 @@
 /* typed_copy_batch.c: many typed copies in one launch: a kernel reads their list from its argument or device memory. */
-#include "base/env.h"
 #include "typed_copy_internal.h"
 #include <stddef.h>
 #include <string.h>
+
+struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes)
+{
+    struct pool_buffer *one = mempool_get(d, kind, bytes);
+    if (!one) return NULL;
+    one->next = b->kept;
+    return b->kept = one;
+}
+
+void typed_copy_end(struct typed_copy_batch *b)
+{
+    struct pool_buffer *one;
+    while ((one = b->kept)) {
+        b->kept = one->next;
+        one->next = NULL;
+        mempool_put(one);
+    }
+}
 
 static void list_clear(struct typed_copy_list *l)
 {
@@ -11,18 +28,17 @@ static void list_clear(struct typed_copy_list *l)
     l->programs = false;
 }
 
-void copy_list_begin(struct typed_copy_list *l, struct device *d)
+void copy_list_begin(struct typed_copy_list *l, struct module *m, struct stridec_link *job, int room)
 {
-    struct module *m = module_of(&kernel_typed_copy, d);
-    bool wanted = env_get()->engine != ENV_ENGINE_COPY;
-    l->module = wanted && m && module_request(m) == STAGE_READY ? m : NULL;
+    l->module = m;
+    l->job = job, l->room = room;
     list_clear(l);
 }
 
 bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, int n)
 {
     const struct gen_way *way = &l->module->plan.way[0];
-    if (l->n + n > LIST_LINKS) return false;
+    if (l->n + n > l->room) return false;
     for (int i = 0; i < n; i++) {
         bool program = (links[i].code >> 20 & 7) == 0;   /* one word a thread (templates/link_list.cu) */
         uint32_t each = (uint32_t)(way->threads * (program ? 1 : way->words_per_thread));

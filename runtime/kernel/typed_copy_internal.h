@@ -7,10 +7,10 @@
 /* Returns true if the job's bytes are contiguous on this side. */
 bool typed_copy_is_plain(const struct typed_copy_side *side, int64_t bytes);
 
-/* typed_copy_strided.c. Describes the job as at most two links. Returns their number, or 0 if a side is not a nest
- * of strides or the counts do not fit together. Does not set out[].first. */
+/* typed_copy_strided.c. Describes the job, from packed byte `begin` on, as at most two links. Returns their number, or
+ * 0 if a side is not a nest of strides or the counts do not fit together. Does not set out[].first. */
 #define NEST_LINKS 2
-int typed_copy_nest(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS]);
+int typed_copy_nest(const struct typed_copy_job *job, int64_t begin, struct stridec_link out[NEST_LINKS]);
 
 /* typed_copy_program.c. Describes any layouts whose trees fit on the device. Returns 1, or 0 if not possible. */
 int typed_copy_interpret(const struct typed_copy_job *job, struct device *d, struct stridec_link *out);
@@ -19,15 +19,15 @@ int typed_copy_interpret(const struct typed_copy_job *job, struct device *d, str
 #define LIST_LINKS 256
 struct typed_copy_list {
     struct module *module;   /* NULL: no list is possible now */
-    int n;
+    int n, room;
     uint32_t blocks;
     bool programs;           /* a link is interpreted */
-    struct stridec_link job[LIST_LINKS];
+    struct stridec_link *job;   /* the caller's, `room` links */
 };
-/* Empties the list and requests its module; `module` stays NULL while it is not ready. */
-void copy_list_begin(struct typed_copy_list *l, struct device *d);
-/* Returns false if the list is full. */
+void copy_list_begin(struct typed_copy_list *l, struct module *m, struct stridec_link *job, int room);
+/* Returns false if the list is full. Needs the module. */
 bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, int n);
+/* b keeps a list of more than GEN_LINK_MOST links. */
 int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
                      int *launches);
 

@@ -160,16 +160,16 @@ static int tail_word(int word, int64_t rest)
     return (int)(bits & -bits);
 }
 
-static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
+static int make(const struct typed_copy_job *job, int64_t begin, struct stridec_link out[NEST_LINKS])
 {
     struct side s[2];
     struct nest n;
     if (!read_side(&s[0], &job->from, job->bytes) || !read_side(&s[1], &job->to, job->bytes) || !merge(&n, s)) return 0;
     n.at[0] = s[0].at, n.at[1] = s[1].at;
-    int word = word_of(&n), tail = tail_word(word, job->bytes);
+    int word = tail_word(word_of(&n), begin), tail = tail_word(word, job->bytes);
     int64_t whole = job->bytes - job->bytes % word;
-    if (tail == word || job->bytes < TAIL_WORTH * word) return fill(out, &n, tail, 0, job->bytes);
-    return fill(out, &n, word, 0, whole) && fill(out + 1, &n, tail, whole, job->bytes) ? 2 : 0;
+    if (tail == word || job->bytes - begin < TAIL_WORTH * word) return fill(out, &n, tail, begin, job->bytes);
+    return fill(out, &n, word, begin, whole) && fill(out + 1, &n, tail, whole, job->bytes) ? 2 : 0;
 }
 
 /*
@@ -180,7 +180,7 @@ static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_L
 
 struct nest_key {
     const struct tree *tree[2];   /* in the cache with a reference, so that no other tree gets its address */
-    int64_t extent[2], bytes;
+    int64_t extent[2], begin, bytes;
     uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
 };
 static struct nest_cache_entry {
@@ -190,25 +190,27 @@ static struct nest_cache_entry {
     struct stridec_link links[NEST_LINKS];
 } nest_cache[1 << NEST_CACHE_BITS];
 
-static struct nest_key nest_key_of(const struct typed_copy_job *job)
+static struct nest_key nest_key_of(const struct typed_copy_job *job, int64_t begin)
 {
     const struct typed_copy_side *from = &job->from, *to = &job->to;
     return (struct nest_key){.tree = {from->tree, to->tree},
                              .extent = {from->tree ? from->extent : 0, to->tree ? to->extent : 0},
+                             .begin = begin,
                              .bytes = job->bytes,
                              .aligned = from->user % WORD_MAX * WORD_MAX + to->user % WORD_MAX};
 }
 
 static struct nest_cache_entry *nest_cache_slot(const struct nest_key *k)
 {
-    uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
+    uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31;
+    mixed += (uint64_t)(k->bytes + k->begin * 31);
     return &nest_cache[hash_place(mixed, NEST_CACHE_BITS)];
 }
 
 static bool same(const struct nest_key *a, const struct nest_key *b)
 {
     return a->tree[0] == b->tree[0] && a->tree[1] == b->tree[1] && a->extent[0] == b->extent[0] &&
-           a->extent[1] == b->extent[1] && a->bytes == b->bytes && a->aligned == b->aligned;
+           a->extent[1] == b->extent[1] && a->begin == b->begin && a->bytes == b->bytes && a->aligned == b->aligned;
 }
 
 static int nest_cache_get(struct nest_cache_entry *r, const struct nest_key *key, struct stridec_link out[NEST_LINKS])
@@ -241,13 +243,13 @@ void typed_copy_nest_forget(void)
     for (int i = 0; i < 1 << NEST_CACHE_BITS; i++) nest_cache_put(&nest_cache[i], &none, 0, NULL);
 }
 
-int typed_copy_nest(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
+int typed_copy_nest(const struct typed_copy_job *job, int64_t begin, struct stridec_link out[NEST_LINKS])
 {
-    struct nest_key key = nest_key_of(job);
+    struct nest_key key = nest_key_of(job, begin);
     struct nest_cache_entry *r = nest_cache_slot(&key);
     int n = nest_cache_get(r, &key, out);
     for (int i = 0; i < n; i++) out[i].from += job->from.user, out[i].to += job->to.user;
-    if (n || !(n = make(job, out))) return n;
+    if (n || !(n = make(job, begin, out))) return n;
     struct stridec_link links[NEST_LINKS];
     for (int i = 0; i < n; i++) {
         links[i] = out[i];

@@ -3,7 +3,7 @@
  *
  * usage: churn [TYPES]
  *
- * run: STRIDEC_CACHE_DIR=@NEW -n 1 60000
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_SPECIAL=0 -n 1 60000
  */
 #include "check.h"
 #include "resources.h"

@@ -1,6 +1,6 @@
 /* halo.c: the 26 faces, edges and corners of a periodic block by MPI_Neighbor_alltoallw in its blocking, nonblocking and
  * persistent forms, in device memory, host memory and both: every cell by its global position; and, with the argument
- * "one", each in one launch. Ranks on both sides
+ * "one", each in one launch; with "few" packed too, all by one module, which with "found" is in the cache. Ranks on both sides
  * of a dimension, and their own neighbours, are part of it.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 1 one
@@ -14,6 +14,8 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 3
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:2 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 -n 2
+ * run: STRIDEC_CACHE_DIR=@KEEP STRIDEC_TRANSPORT=zerocopy -n 2 few
+ * run: STRIDEC_CACHE_DIR=@KEEP STRIDEC_TRANSPORT=staged -n 3 found
  */
 #include "check.h"
 #include "persistent.h"
@@ -182,6 +184,42 @@ static enum form form_of(int round)
     return form == PERSISTENT && !HAVE_PERSISTENT ? NONBLOCKING : form;
 }
 
+/* Packs and unpacks the cells of all 52 types. */
+static void pack_all(float *block)
+{
+    float *packed = mem_alloc(MEM_DEVICE, CELLS * sizeof *packed);
+    for (int s = 0; s < 2 * NEAR; s++) {
+        MPI_Datatype t = s < NEAR ? halo.send[s] : halo.recv[s - NEAR];
+        int at = 0, bytes;
+        MPI_Type_size(t, &bytes);
+        MPI_Pack(block, 1, t, packed, bytes, &at, halo.graph);
+        at = 0;
+        MPI_Unpack(packed, bytes, &at, block, 1, t, halo.graph);
+    }
+    mem_free(MEM_DEVICE, packed);
+}
+
+/* One module serves all 52 types and both directions, and one rank compiles it. With STRIDEC_SPECIAL=0 the types' seven
+ * shapes and the interpreter have eight more, which are waited for. */
+static void few_compiles(bool found)
+{
+    enum { ROUNDS = 12, ALL = 9 };
+    int modules = getenv("STRIDEC_SPECIAL") ? ALL : 1;
+    float *block = mem_alloc(MEM_DEVICE, CELLS * sizeof *block);
+    struct resources now;
+    resources_wait_modules(modules, MPI_DATATYPE_NULL, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        exchange(form_of(round), MEM_DEVICE, block, round);
+        pack_all(block);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    resources_now(&now);
+    if (now.simulated) expect_equal(now.compiles, found ? 0 : modules, "compiles of all ranks");
+    if (now.simulated) expect_equal(now.modules, modules, "modules of this rank");
+    report("few kernels for 26 neighbours");
+    mem_free(MEM_DEVICE, block);
+}
+
 static void in_memory(int host_ranks, const char *where)
 {
     enum mem_kind kind = host_ranks >> my_rank & 1 ? MEM_HOST : MEM_DEVICE;
@@ -236,14 +274,18 @@ static void comms_come_and_go(void)
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
-    bool one = argc > 1 && !strcmp(argv[argc - 1], "one");
+    const char *what = argc > 1 ? argv[argc - 1] : "";
+    bool one = !strcmp(what, "one"), found = !strcmp(what, "found"), few = found || !strcmp(what, "few");
+    if (few) resources_watch_compiles();
+    if (few) mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));   /* a device is in use: commits compile for it */
     if (one && num_ranks > 1) errors();   /* before the types of the halo: its kernel is compiled before theirs */
     halo_make();
+    if (few) few_compiles(found);
     for (int i = 0; one && i < FORMS; i++)
         if (form_of(i) == (enum form)i) in_one_launch((enum form)i);
-    in_memory(0, "device memory");
-    in_memory(~0, "host memory");
-    in_memory(0x55, "host memory on some ranks");
+    if (!few) in_memory(0, "device memory");
+    if (!few) in_memory(~0, "host memory");
+    if (!few) in_memory(0x55, "host memory on some ranks");
     halo_free();
     if (one && num_ranks == 2) comms_come_and_go();
     return check_finish();

@@ -4,7 +4,7 @@
  * `message` sends more than 2 GiB from a few bytes; with `into`, that much is also received into device memory. That is
  * left to machines with a GPU, as are the ten million; test_wire.c has the counts of such messages.
  *
- * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_MEMORY=65536 -n 1 span
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_SPECIAL=0 SIMGPU_MEMORY=65536 -n 1 span
  * run: SIMGPU_MEMORY=65536 SIMGPU_NVRTC_FAIL=1 -n 1 span
  * run: STRIDEC_CACHE_DIR=@NEW -n 1 blocks 1500000
  */

@@ -1,9 +1,9 @@
 /* outstanding.c: many requests at a time: each is completed by the call that says so, and once warm a message takes no
  * memory from the system.
  *
- * run: STRIDEC_CACHE_DIR=@NEW -n 2
- * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=staged -n 2
- * run: STRIDEC_CACHE_DIR=@NEW -n 2 threads
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_SPECIAL=0 -n 2
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_SPECIAL=0 STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_SPECIAL=0 -n 2 threads
  */
 #include "check.h"
 #include "resources.h"

@@ -399,7 +399,7 @@ static void pairs(void **state)
                 struct simgpu_counts did = check(&w);
                 if (both) {
                     struct stridec_link told[NEST_LINKS];
-                    if (!typed_copy_nest(w.job, told)) assert_true(served_by_pair(w.job));
+                    if (!typed_copy_nest(w.job, 0, told)) assert_true(served_by_pair(w.job));
                     assert_in_range(did.launches, 1, 2);
                     assert_in_range(did.copies, 0, again ? 0 : 2);
                 }
