@@ -23,7 +23,8 @@ static inline void spinlock_unlock(struct spinlock *l)
 
 /* Set once threads may be in MPI calls at the same time (MPI_THREAD_MULTIPLE). Until then data that only MPI calls
  * touch needs no lock: most of the atomic operations of a message. Each waits for all earlier stores. record_begin sets
- * it before such threads exist. */
+ * it in MPI_Init_thread and MPI_Session_init. What the progress thread and the compile worker touch always needs the
+ * lock: slots on their way out, and all below kernel_move, which packs for receivers that refused. */
 #pragma GCC visibility push(hidden)   /* read without the linker's table */
 extern bool spinlock_needed;
 #pragma GCC visibility pop

@@ -215,10 +215,10 @@ static bool same(const struct nest_key *a, const struct nest_key *b)
 
 static int nest_cache_get(struct nest_cache_entry *r, const struct nest_key *key, struct stridec_link out[NEST_LINKS])
 {
-    spinlock_enter(&r->spin_lock);
+    spinlock_lock(&r->spin_lock);
     int n = same(&r->key, key) ? r->n : 0;
     for (int i = 0; i < n; i++) out[i] = r->links[i];
-    spinlock_leave(&r->spin_lock);
+    spinlock_unlock(&r->spin_lock);
     return n;
 }
 
@@ -229,11 +229,11 @@ static void nest_cache_put(struct nest_cache_entry *r, const struct nest_key *ke
     struct tree *before[2];
     for (int i = 0; i < 2; i++)
         if (key->tree[i]) tree_ref((struct tree *)(uintptr_t)key->tree[i]);
-    spinlock_enter(&r->spin_lock);
+    spinlock_lock(&r->spin_lock);
     for (int i = 0; i < 2; i++) before[i] = (struct tree *)(uintptr_t)r->key.tree[i];
     for (int i = 0; i < n; i++) r->links[i] = links[i];
     r->key = *key, r->n = n;
-    spinlock_leave(&r->spin_lock);
+    spinlock_unlock(&r->spin_lock);
     for (int i = 0; i < 2; i++) tree_unref(before[i]);
 }
 

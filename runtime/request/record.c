@@ -16,8 +16,8 @@ static struct spinlock lock;
 /* Always in the table, never looked up: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
-/* Handles seen before their requests were complete, by a hash of each. While the MPI runs, it gives no such handle to
- * all sends that are complete at once. */
+/* Handles seen before their requests were complete, by a hash of each. Those that MPIs give to all sends that are
+ * complete at once are of requests of their own, which are never seen incomplete. */
 #define OWN_BITS 10
 static _Atomic(MPI_Request) own_handles[1 << OWN_BITS];
 

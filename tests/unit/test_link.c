@@ -1,9 +1,11 @@
 /* test_link.c: bytes from layouts into layouts, many at once and in pairs, against a naive enumeration, on the
  * simulated GPU (its folder is on LD_LIBRARY_PATH), and the launches that it takes. TEST_SEED=N tries other layouts. */
 #include "trees.h"
+#include "../../runtime/base/spinlock.h"
 #include "../../runtime/kernel/typed_copy_internal.h"
 #include "../sim/simgpu.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -456,6 +458,50 @@ static void ways(void **state)
     types_free();
 }
 
+enum { NESTS = 16, NEST_BLOCK = 32, NEST_BLOCKS = 64, NEST_ROUNDS = 200000 };
+static struct tree *nests[NESTS];
+
+/* Nests of these layouts, from any block on, are as they must be. */
+static void *describe(void *own)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)own;
+    bool ok = true;
+    for (int i = 0; i < NEST_ROUNDS && ok; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        int which = (int)(seed >> 33) % NESTS;
+        int64_t begin = (int64_t)(seed >> 40) % NEST_BLOCKS * NEST_BLOCK;
+        struct stridec_link link[NEST_LINKS];
+        struct typed_copy_job job = {.from = {.tree = nests[which], .user = 1 << 20, .extent = 1 << 16},
+                                     .to = {.user = 2 << 20},
+                                     .bytes = nests[which]->size};
+        int n = typed_copy_nest(&job, begin, link), levels = (int)(link->code >> 20 & 7), log = (int)(link->code >> 23);
+        ok = n == 1 && (int64_t)link->words << log == job.bytes - begin &&
+             (levels < 2 || (int64_t)link->step[levels - 1][0] << log == nests[which]->step);
+    }
+    return ok ? own : NULL;
+}
+
+/* The progress thread packs for receivers that refused, beside MPI calls of one thread. */
+static void together(void **state)
+{
+    pthread_t thread[2];
+    void *result;
+    (void)state;
+    assert_false(spinlock_needed);
+    for (int i = 0; i < NESTS; i++)
+        nests[i] = tree_stride(0, NEST_BLOCKS, 64 + 32 * i, tree_dense(0, NEST_BLOCK, &trees_why), &trees_why);
+    for (uintptr_t i = 0; i < 2; i++) pthread_create(&thread[i], NULL, describe, (void *)(i + 1));
+    for (uintptr_t i = 0; i < 2; i++) {
+        pthread_join(thread[i], &result);
+        assert_ptr_equal(result, (void *)(i + 1));
+    }
+    typed_copy_nest_forget();
+    for (int i = 0; i < NESTS; i++) {
+        assert_int_equal(nests[i]->refs, 1);
+        tree_unref(nests[i]);
+    }
+}
+
 /* Without a compiler everything goes by copies. */
 static int uncompiled(void)
 {
@@ -484,7 +530,8 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/stridec-link-XXXXXX", command[64];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faces), cmocka_unit_test(lists),    cmocka_unit_test(ways),          cmocka_unit_test(pairs),
-        cmocka_unit_test(large), cmocka_unit_test(anything), cmocka_unit_test(without_nvrtc),
+        cmocka_unit_test(large), cmocka_unit_test(anything), cmocka_unit_test(together),
+        cmocka_unit_test(without_nvrtc),
     };
     setenv("SIMGPU_EAGER", "1", 0);
     random_begin("test_link");
