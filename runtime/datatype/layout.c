@@ -25,13 +25,14 @@ static char unread[] = "(unread)";   /* signature of a layout that the MPI must 
 
 struct layout *layout_ref(struct layout *l)
 {
-    spinlock_count(&l->refs, 1);
+    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
     return l;
 }
 
 void layout_unref(struct layout *l)
 {
-    if (!l || spinlock_count(&l->refs, -1) != 1) return;
+    /* An MPI may end a request, and so a type, in a thread of its own. */
+    if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
     MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
     for (int i = 0; i < 2; i++)
         if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
