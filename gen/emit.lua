@@ -22,7 +22,7 @@ local TILE_ROOM = knobs.TILE_EDGE * (knobs.TILE_EDGE + 1)   -- words: templates/
 -- seldom taken get less code: more rounds do the same.
 local function mover(p, way, width)
   if way.move == "shift" and width == way.word then return { name = "shift", each = way.each } end
-  if p.gathers then return { name = "gather", each = way.each } end
+  if p.gathers then return { name = "gather", each = math.min(way.each, knobs.GROUP // width) } end
   if width < knobs.NARROWEST and width < way.word or width > way.word then return { name = "move", each = 1 } end
   if way.move == "tile" then return { name = "tile", each = way.each, room = TILE_ROOM } end
   local each = width == way.word and way.each or way.narrow_each

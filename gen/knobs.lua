@@ -25,7 +25,7 @@ local ALLOWED = {
 
 local TILE_EDGE, GROUP, ROOM = 32, 16, 32768   -- words of a tile's edge; bytes of a group; bytes of a block's shared memory
 local NARROWEST = 4                            -- bytes of a word that goes by tile or bulk
-knobs.NARROWEST, knobs.TILE_EDGE = NARROWEST, TILE_EDGE
+knobs.NARROWEST, knobs.TILE_EDGE, knobs.GROUP = NARROWEST, TILE_EDGE, GROUP
 knobs.LONG = 64                                -- FORM_LONG
 
 local function check(name, value)

@@ -25,7 +25,7 @@ static void make_kernel(const struct registration *r, struct layout *l)
     if (!l->kernel) return;
     if (r->device && device_enter(r->device) == 0) {
         kernel_ready(l->kernel, r->device);
-        if (r->wait) kernel_wait(l->kernel);
+        if (r->wait) kernel_await(l->kernel);
         if (l->kernel->form && form_has_lists(l->kernel->form)) launch_lists(l->kernel, r->device);
         device_leave(r->device);
     }

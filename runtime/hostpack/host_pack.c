@@ -131,7 +131,7 @@ int host_pack_ready(struct layout *l, bool wait)
     struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
     atomic_fetch_add(&host_compiler_waiters, wait);
     if (m) module_request(m);
-    if (m && wait) kernel_wait(l->kernel);
+    if (m && wait) kernel_await(l->kernel);
     atomic_fetch_sub(&host_compiler_waiters, wait);
     return l->kernel ? host_pack_code_state(l) : -1;
 }

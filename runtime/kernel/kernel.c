@@ -269,6 +269,11 @@ void kernel_wait(struct kernel *k)
         struct module *m = module_of(code, d);
         if (m) module_request(m);
     }
+    kernel_await(k);
+}
+
+void kernel_await(struct kernel *k)
+{
     pthread_mutex_lock(&kernel_lock);
     while (modules_pending(kernel_code(k))) pthread_cond_wait(&kernel_changed, &kernel_lock);
     pthread_mutex_unlock(&kernel_lock);

@@ -74,6 +74,8 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
 /* Requests k's own module on all devices in use, and waits until it is ready or has failed. For tests, benchmarks and
  * tune; never on an MPI path. */
 void kernel_wait(struct kernel *k);
+/* Waits until none of k's modules that were requested is pending, on any device or the host. */
+void kernel_await(struct kernel *k);
 /* Returns true if k's own module is ready on d. Requests the module if nobody has. */
 bool kernel_ready(struct kernel *k, struct device *d);
 /* Returns true if the module is ready that serves k at first: its own, or the one for all regular layouts. */

@@ -9,13 +9,15 @@ bool kernel_ready(struct kernel *k, struct device *d)
 
 bool kernel_ready_at_first(struct kernel *k, struct device *d)
 {
+    const struct module *shared = module_of(&kernel_typed_copy, d);
+    if (!shared || module_stage(shared) == STAGE_FAILED) return kernel_ready(k, d);
     return kernel_ready(kernel_special_first(k) ? k : &kernel_typed_copy, d);
 }
 
 static enum stage wait_for(struct kernel *k, struct module *m)
 {
     module_request(m);
-    kernel_wait(k);
+    kernel_await(k);
     return module_stage(m);
 }
 

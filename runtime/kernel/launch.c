@@ -21,6 +21,7 @@ struct move {
     struct stream *stream;
     struct kernel_job job;
     const struct module *shared;   /* the one for all regular layouts, if the kernel is regular; else NULL */
+    enum stage shared_before;      /* its stage before the first try */
     bool wrap;   /* the range reaches elements past the first that do not continue the root */
     int launches;
 };
@@ -194,8 +195,9 @@ static bool awaited(const struct module *const modules[], int n)
 static bool wait_for_any(const struct move *v, const struct module *special)
 {
     const struct module *modules[] = {special, module_of(&kernel_interpreter, v->device), v->shared};
-    /* The shared module, if ready, was tried in vain. */
-    int n = v->shared && module_stage(v->shared) != STAGE_READY ? 3 : 2;
+    bool untried = v->shared && v->shared_before != STAGE_READY;
+    if (untried && module_stage(v->shared) == STAGE_READY) return true;
+    int n = untried ? 3 : 2;
     if (!modules[1] || !awaited(modules, n) ||
         !copy_engine_exceeds(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
@@ -226,6 +228,7 @@ static int move_any(struct move *v, enum kernel_way *way)
     if (copy_engine_wanted(v)) return copy_engine_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
     struct module *own = module_of(v->kernel, v->device);
     if (kernel_is_regular(v->kernel)) v->shared = module_of(&kernel_typed_copy, v->device);
+    if (v->shared) v->shared_before = module_stage(v->shared);
     struct module *special = own ? module_of(kernel_code(v->kernel), v->device) : NULL;
     int result = special ? move_compiled(v, own, special, way) : 1;
     if (special && result > 0 && wait_for_any(v, special)) result = move_compiled(v, own, special, way);

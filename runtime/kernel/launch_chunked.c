@@ -42,13 +42,13 @@
 #define THREADS_UNDER_WAY 65536          /* that pack; twice as many unpack, because they wait for the link */
 
 /* Returns the module or NULL; NULL with STRIDEC_SM_LIMIT: the other side, without a limit, would wait too long. */
-static struct module *marked(struct kernel *k, struct device *d, const struct kernel_job *job)
+static struct module *marked(struct kernel *k, struct device *d)
 {
     const struct env *env = env_get();
     if (k->family == GEN_GENERIC || k->family == GEN_CONTIGUOUS || env->engine != ENV_ENGINE_AUTO || env->sm_limit)
         return NULL;
     struct module *m = module_of(kernel_code(k), d);
-    if (!m || (module_stage(m) == STAGE_NONE && !kernel_special_due(k, job->end / k->word))) return NULL;
+    if (!m || (module_stage(m) == STAGE_NONE && !kernel_special_first(k))) return NULL;
     return module_request(m) == STAGE_READY && m->plan.marked.threads ? m : NULL;
 }
 
@@ -63,7 +63,7 @@ static bool suits(const struct module *m, const struct kernel *k, const struct k
 
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job)
 {
-    struct module *m = marked(k, d, job);
+    struct module *m = marked(k, d);
     if (!m) return 0;
     const int *of = m->plan.marked.word;
     int word = of[GEN_PACK] > of[GEN_UNPACK] ? of[GEN_PACK] : of[GEN_UNPACK];
@@ -83,7 +83,7 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
                         const struct marks *marks, uint32_t *late, int *launches)
 {
     struct kernel_job job = *of;
-    struct module *m = marked(k, d, of), *own = m ? module_of(k, d) : NULL;
+    struct module *m = marked(k, d), *own = m ? module_of(k, d) : NULL;
     uint64_t lists = 0, ticket = 0;
     launch_skip(&job, k->size);
     if (!own || !suits(m, k, &job, marks->chunk)) return 1;

@@ -123,7 +123,8 @@ static bool interpreter_serves(const struct module *m)
 {
     const struct kernel *k = m->kernel;
     if (k == &kernel_interpreter || k == &kernel_typed_copy || k->family == GEN_REDUCE) return false;
-    return !kernel_is_regular(k) || module_stage(module_of(&kernel_typed_copy, m->device)) != STAGE_READY;
+    const struct module *shared = kernel_is_regular(k) ? module_of(&kernel_typed_copy, m->device) : NULL;
+    return !shared || module_stage(shared) != STAGE_READY;
 }
 
 /* Loads the interpreter before the first special kernel, because it is used while that compiles. */

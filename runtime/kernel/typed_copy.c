@@ -142,7 +142,7 @@ static void ask(struct kernel *k, struct device *d, bool wait)
 {
     struct module *m = module_of(k, d);
     if (m) module_request(m);
-    if (wait) kernel_wait(k);
+    if (wait) kernel_await(k);
 }
 
 static void prepare(struct device *d, const struct typed_copy_job *jobs, int n, bool wait)

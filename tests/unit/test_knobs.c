@@ -25,6 +25,7 @@ static const char *const signatures[] = {
     "s(3,90000,q(i(d(24);" LIST "),s(20,64,d(32))@40000,d(8)@50000))",
     "s(70,1021,d(381))",                    /* long runs of narrow words */
     "s(50,1020,d(380))",
+    "s(90,134,d(130))",
     "s(60,-520,d(264))",
     "s(3,30001,q(i(d(77);" LIST "),s(2,500,d(250))@6000,d(333)@7100))",
     NULL,                                   /* many_runs() */
@@ -40,7 +41,7 @@ static const char *const settings[][2] = {
     {"word=1 each=16 threads=128", "word=2 threads=512"},
     {"move=shift", "move=shift"},
     {"move=shift each=32 threads=128", "move=shift each=64"},
-    {"move=shift each=16", "move=direct"},
+    {"move=direct", "move=shift each=32"},
 };
 enum { FIXED = COUNT(settings), PICKED = 3, SETTINGS = FIXED + PICKED, GUARD = 64 };
 
