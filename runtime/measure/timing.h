@@ -101,8 +101,8 @@ void tune_zerocopy_prepare(struct device *d, const struct tune_points *points);
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank);
 int tune_fused(struct tune_table *t, struct device *d, bool quick);
 
-/* Measures chunks of messages between nodes (measure_pipeline.c). Ranks 0 and 1 both call it. Returns false if it
- * can't, and leaves the table as it is. */
+/* Measures chunks of messages between nodes (measure_pipeline.c) as long as the stage has time; settings that are left
+ * are the assumed ones. Ranks 0 and 1 both call it. Returns false if it can't, and leaves the table as it is. */
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank);
 
 /* Finds which messages in host memory stridec sends (measure_host.c), of the most telling runs first, as long as the
