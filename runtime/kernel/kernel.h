@@ -74,6 +74,10 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
 /* Requests k's own module on all devices in use, and waits until it is ready or has failed. For tests, benchmarks and
  * tune; never on an MPI path. */
 void kernel_wait(struct kernel *k);
+/* Returns true if moves of so many packed bytes give k its own module, at once or in time (kernel_special.c). */
+bool kernel_special_for(const struct kernel *k, int64_t bytes);
+/* Waits like kernel_wait for the module that serves such moves: k's own, or the one for all regular layouts. */
+void kernel_wait_for(struct kernel *k, int64_t bytes);
 /* Returns true if k's own module is ready on d. Requests the module if nobody has. */
 bool kernel_ready(struct kernel *k, struct device *d);
 /* Returns true if the module is ready that serves k at first: its own, or the one for all regular layouts. */

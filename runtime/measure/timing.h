@@ -75,7 +75,8 @@ struct tune_call {
 /* Runs a struct tune_call and waits for it. Returns microseconds; negative on failure. */
 double tune_once(void *call);
 
-/* Returns a layout of one element whose kernel is ready; takes `built`. NULL without memory. */
+/* Returns a layout of one element; the module that serves its moves in programs is ready. Takes `built`. NULL without
+ * memory. */
 struct layout *tune_layout(struct tree *built);
 /* Return a column of blocks with gaps of at least their length: no two share a 64-byte granule. */
 struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why);
