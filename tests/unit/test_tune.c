@@ -469,7 +469,9 @@ static bool own_curves(void)
     if (!start()) return false;
     progress_begin(1e-9, true);
     progress_stage("curves", 1);
-    return finish(tune_curves(&t, device, tune_points(true)) == 0 && kernel_counts().compiled + kernel_counts().cache_hits > 3);
+    bool ok = tune_curves(&t, device, tune_points(true)) == 0;
+    struct kernel_counts made = kernel_counts();
+    return finish(ok && made.compiled + made.cache_hits > 3);
 }
 
 static void out_of_time(void **state)
@@ -479,7 +481,9 @@ static void out_of_time(void **state)
     assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/curves", folder) > 0);
     in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", NULL}, shared_curves);
     in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1", NULL}, own_curves);
-    in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1000000", "SIMGPU_NVRTC_DELAY_MS=1200", NULL}, none_own);
+    in_child(false,
+             (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1000000", "SIMGPU_NVRTC_DELAY_MS=1200", NULL},
+             none_own);
     free(cache);
     assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/late", folder) > 0);
     in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", "SIMGPU_NVRTC_DELAY_MS=1200", NULL}, late);
