@@ -23,8 +23,8 @@ static const struct option inspect_options[] = {
     {"--sass", NULL, "its machine code (needs nvdisasm or cuobjdump)"},
     {"--asm", NULL, "on the host: what the C compiler makes of it"},
     {"--arch", "sm_NN",
-     "for this architecture; default the GPU present, else sm_90; for PTX and machine code the newest that NVRTC "
-     "knows; gfxNN stands for --target hip"},
+     "for this architecture, as gen/gpus.lua has it: a GPU of it may get other plans. Default the architecture of the\n"
+     "GPU present, else sm_90; for PTX and machine code the newest that NVRTC knows; gfxNN stands for --target hip"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };

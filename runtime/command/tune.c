@@ -1,8 +1,10 @@
 /* tune.c: reads the words of `stridec tune`. measure/show.c serves --show, without a GPU; measure/tune.c measures. */
 #include "base/env.h"
 #include "command.h"
+#include "device/device.h"
 #include "measure/show.h"
 #include "measure/tune.h"
+#include "tune/table_fit.h"
 #include "tune/table_origin.h"
 
 #include <errno.h>
@@ -66,16 +68,29 @@ static int show_type(const struct tune_shown *s, const char *text)
 
 /* ---- words ---- */
 
-/* Reads the table of *file, or the one that a program would use if *file is NULL. */
+/* Reads the table of *file, or the one that a program would use if *file is NULL; leaves *file NULL if it is the
+ * built-in one. */
 static struct tune_table *open_table(const char **file, struct reason *why)
 {
     const struct env *e = env_get();
     if (!*file && e->tune && (e->tune_named || access(e->tune, F_OK) == 0))
         *file = e->tune;
-    if (*file)
-        return tune_read(*file, why);
-    *file = "built-in figures";
-    return tune_parse(tune_builtin, *file, why);
+    return *file ? tune_read(*file, why) : tune_parse(tune_builtin, "built-in figures", why);
+}
+
+/* Makes the built-in curves of t what programs use on the GPU present. Returns their name. */
+static const char *fit_builtin(struct tune_table *t)
+{
+    static char name[128] = "built-in figures, for an H200";
+    char card[64];
+    struct gen_gpu gpu;
+    CUdevice first;
+    const struct driver *d = gpu_arch(0) ? driver_load() : NULL;
+    if (d && d->cuDeviceGet(&first, 0) == CUDA_SUCCESS && device_describe(d, first, &gpu, card)) {
+        tune_fit(t, &gpu);
+        snprintf(name, sizeof name, "built-in figures, fitted to %s", card);
+    }
+    return name;
 }
 
 static void warn_stale(const struct tune_table *t, const char *file)
@@ -127,10 +142,12 @@ static int show(int n, char **words)
     if (!t)
         return (status = missing_count(n, words)) != 0 ? status : failure("tune", "%s", why.text);
     s.table = t;
-    if (strcmp(s.file, "built-in figures") != 0)
+    if (s.file)
         warn_stale(t, s.file);
+    if (!s.file || t->borrowed)
+        s.file = fit_builtin(t);
     if (n < 2)
-        tune_show_table(t);
+        tune_show_table(&s);
     if (n >= 2 && !env_get()->ways.by_table)
         printf("STRIDEC_TRANSPORT is set: it decides where it can; this is by the table\n");
     for (int i = n % 2; i < n && status == 0; i += 2) {

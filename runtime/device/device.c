@@ -88,6 +88,12 @@ static struct gen_gpu properties_of(const struct driver *driver, CUdevice ordina
                       (int)(2 * khz * (bits / 8) / 1000000));   /* two transfers a clock */
 }
 
+bool device_describe(const struct driver *driver, CUdevice ordinal, struct gen_gpu *gpu, char name[64])
+{
+    *gpu = properties_of(driver, ordinal);
+    return gpu->sm > 0 && driver->cuDeviceGetName(name, 64, ordinal) == CUDA_SUCCESS;
+}
+
 /* Returns a GPU's number on this machine, never 0. */
 static uint64_t gpu_of(const struct driver *driver, CUdevice ordinal)
 {
@@ -107,8 +113,7 @@ static struct device_state *device_state_new(const struct driver *driver, CUcont
     struct device *d = &p->device;
     d->context = context;
     d->ordinal = ordinal;
-    d->gpu = properties_of(driver, ordinal);
-    if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
+    if (!device_describe(driver, ordinal, &d->gpu, d->name)) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
     size_t keep = env_get()->keep ? (size_t)env_get()->keep << 20 : total / POOL_SHARE;
     p->pool.limit = keep - keep / 5, p->flagged_pool.limit = keep / 5;

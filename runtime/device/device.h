@@ -40,6 +40,10 @@ bool device_accessible(const void *p, size_t bytes);
 /* Returns the current context's device, else one in use, else device 0's primary context; NULL without a driver. */
 struct device *device_default(void);
 
+/* Sets the properties and the name (64 characters) of the driver's GPU `ordinal`, which gets no context. Returns false
+ * if it can't. */
+bool device_describe(const struct driver *driver, CUdevice ordinal, struct gen_gpu *gpu, char name[64]);
+
 /* Makes d's context current on this thread until device_leave. Returns 0, or -1 (logged). The application must own
  * memory on d now; else use device_try_enter. */
 int device_enter(struct device *d);

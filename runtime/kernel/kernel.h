@@ -76,6 +76,10 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
 void kernel_wait(struct kernel *k);
 /* Waits until none of k's modules that were requested is pending, on any device or the host. */
 void kernel_await(struct kernel *k);
+/* Returns true if moves of so many packed bytes give k its own module, at once or in time (kernel_special.c). */
+bool kernel_special_for(const struct kernel *k, int64_t bytes);
+/* Waits like kernel_wait for the module that serves such moves: k's own, or the one for all regular layouts. */
+void kernel_wait_for(struct kernel *k, int64_t bytes);
 /* Returns true if k's own module is ready on d. Requests the module if nobody has. */
 bool kernel_ready(struct kernel *k, struct device *d);
 /* Returns true if the module is ready that serves k at first: its own, or the one for all regular layouts. */

@@ -18,6 +18,11 @@ bool kernel_special_first(const struct kernel *k)
     return !kernel_is_regular(k) || !env->special || env->knobs || env->aot;
 }
 
+bool kernel_special_for(const struct kernel *k, int64_t bytes)
+{
+    return kernel_special_first(k) || bytes / k->word >= env_get()->special;
+}
+
 bool kernel_special_due(struct kernel *k, int64_t words)
 {
     if (kernel_special_first(k)) return true;

@@ -14,6 +14,11 @@ bool kernel_ready_at_first(struct kernel *k, struct device *d)
     return kernel_ready(kernel_special_first(k) ? k : &kernel_typed_copy, d);
 }
 
+void kernel_wait_for(struct kernel *k, int64_t bytes)
+{
+    kernel_wait(kernel_special_for(k, bytes) ? k : &kernel_typed_copy);
+}
+
 static enum stage wait_for(struct kernel *k, struct module *m)
 {
     module_request(m);

@@ -74,10 +74,10 @@ static double least(const double *v, int n)
 }
 
 /* Microseconds of a kernel that moves next to nothing. */
-static double launch_us(const struct tune_table *t)
+static double launch_us(const struct tune_table *t, int rows)
 {
     const struct tune_grid *g = &t->grid[TUNE_PACK_DEVICE];
-    return g->blocks ? least(g->us[g->blocks - 1], g->sizes) : -1;
+    return rows ? least(g->us[rows - 1], g->sizes) : -1;
 }
 
 /* The largest size that both tables have. */
@@ -86,9 +86,10 @@ static double common_bytes(const struct tune_grid *a, const struct tune_grid *b)
     return a->sizes && b->sizes ? fmin(a->bytes[a->sizes - 1], b->bytes[b->sizes - 1]) : 0;
 }
 
-static double packing_rate(const struct tune_table *t, double bytes)
+static double packing_rate(const struct tune_table *t, int rows, double bytes)
 {
-    double us = tune_time(t, TUNE_PACK_DEVICE, BLOCK, bytes);
+    bool there = rows && t->grid[TUNE_PACK_DEVICE].block[rows - 1] >= BLOCK;
+    double us = there ? tune_time(t, TUNE_PACK_DEVICE, BLOCK, bytes) : -1;
     return us > 0 ? bytes / us / 1e3 : -1;
 }
 
@@ -120,21 +121,22 @@ static void say_kernels(const struct tune_gains *g, struct line *l)
                  g->better, 2 * g->measured, 100 * g->sum / g->better, 100 * g->most, g->measured, g->layouts);
 }
 
-void findings_print(const struct tune_table *t, const struct gen_gpu *gpu, const struct tune_gains *gains)
+void findings_print(const struct tune_table *t, int rows, const struct gen_gpu *gpu, const struct tune_gains *gains)
 {
     struct reason why;
     struct line line[5] = {0};
     struct tune_table *assumed = tune_parse(tune_builtin, "built-in", &why);
     if (!assumed) return;
     tune_fit(assumed, gpu);
+    int all = assumed->grid[TUNE_PACK_DEVICE].blocks;
     double bytes = common_bytes(&t->grid[TUNE_PACK_DEVICE], &assumed->grid[TUNE_PACK_DEVICE]);
     say_crossings(t, bytes, line[0].found), say_crossings(assumed, bytes, line[0].assumed);
-    figure(line[1].found, "%.1f us a kernel, waited for", launch_us(t));
-    figure(line[1].assumed, "%.1f us", launch_us(assumed));
+    figure(line[1].found, "%.1f us a kernel, waited for", launch_us(t, rows));
+    figure(line[1].assumed, "%.1f us", launch_us(assumed, all));
     figure(line[2].found, "%.3g GB/s between the GPUs of ranks 0 and 1", link_rate(t));
     figure(line[2].assumed, "%.3g GB/s", gpu->link);
-    figure(line[3].found, "%.3g GB/s of 64 B blocks", packing_rate(t, bytes));
-    figure(line[3].assumed, "%.3g GB/s", packing_rate(assumed, bytes));
+    figure(line[3].found, "%.3g GB/s of 64 B blocks", packing_rate(t, rows, bytes));
+    figure(line[3].assumed, "%.3g GB/s", packing_rate(assumed, all, bytes));
     say_kernels(gains, &line[4]);
     static const char *const names[] = {"crossover", "launch", "link", "packing", "kernels"};
     for (int i = 0; i < 5; i++) print(names[i], &line[i]);

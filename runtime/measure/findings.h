@@ -10,7 +10,8 @@ struct tune_gains {
     double sum, most;
 };
 
-/* Prints five lines on standard output. gains: NULL if kernels were not searched. */
-void findings_print(const struct tune_table *t, const struct gen_gpu *gpu, const struct tune_gains *gains);
+/* Prints five lines on standard output. rows: the block lengths, from the shortest on, whose packing was measured
+ * (tune_fill added the others). gains: NULL if kernels were not searched. */
+void findings_print(const struct tune_table *t, int rows, const struct gen_gpu *gpu, const struct tune_gains *gains);
 
 #endif

@@ -80,6 +80,7 @@ struct spot {
 };
 struct row {
     struct spot spot;
+    bool left_out;   /* no program has a kernel of its own for this layout */
     bool measured;
     struct tune_knobs best[2];   /* by gen_direction; of measured ones */
 };
@@ -94,18 +95,32 @@ static const struct spot others[] = {
 };
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
-/* Returns the rows to measure, *n of them; the caller frees them. */
+/* Returns true if moves of the layout are too short for a kernel of its own (kernel_special.c). */
+static bool too_short(const struct spot *spot)
+{
+    struct reason why;
+    struct tree *built = spot->make(spot->block, spot->bytes, &why), *t = built ? tree_canonical(built, &why) : NULL;
+    struct kernel *k = t ? kernel_get(t, &why) : NULL;
+    bool is = k && !kernel_special_for(k, t->size);
+    kernel_put(k);
+    tree_unref(t), tree_unref(built);
+    return is;
+}
+
+/* Returns all rows, *n of them; the caller frees them. Those that are left out only get lines of the model's. */
 static struct row *plan(bool quick, int *n)
 {
     struct row *rows = calloc(1, (LENGTH(blocks) * LENGTH(sizes) + LENGTH(others)) * sizeof *rows);
     *n = 0;
     for (int i = 0; rows && i < LENGTH(blocks); i++)
         for (int j = 0; j < LENGTH(sizes); j++)
-            if (!quick || (i == 1 && j == 0))
+            if (!quick || (i == 1 && j == 1))
                 rows[(*n)++] = (struct row){
                     .spot = {tune_column, blocks[i], sizes[j], block_turns[i] + size_turns[j]}};
     for (int i = 0; rows && i < LENGTH(others); i++)
         if (!quick || (others[i].bytes == sizes[0] && i % 2 == 0)) rows[(*n)++] = (struct row){.spot = others[i]};
+    for (int i = 0; i < *n; i++)
+        rows[i].left_out = rows[i].spot.make == tune_column && too_short(&rows[i].spot);
     return rows;
 }
 
@@ -298,7 +313,7 @@ static int measure(struct row *row, struct device *d, struct stream *s, bool qui
     return rc;
 }
 
-/* Adds a row's two lines: the model's where there was no time, so that shorter layouts' settings stay with those. */
+/* Adds a row's two lines: the model's where it was not measured, so that shorter layouts' settings stay with those. */
 static bool add_lines(struct tune_table *t, struct row *row)
 {
     struct reason why;
@@ -314,12 +329,12 @@ static bool add_lines(struct tune_table *t, struct row *row)
     return ok;
 }
 
-/* Returns the row whose turn is next, of those that are not measured. */
+/* Returns the row whose turn is next. */
 static struct row *next_row(struct row *rows, int n)
 {
     struct row *next = NULL;
     for (int i = 0; i < n; i++)
-        if (!rows[i].measured && (!next || rows[i].spot.turn < next->spot.turn)) next = &rows[i];
+        if (!rows[i].measured && !rows[i].left_out && (!next || rows[i].spot.turn < next->spot.turn)) next = &rows[i];
     return next;
 }
 
@@ -330,11 +345,11 @@ int tune_kernels(struct tune_table *t, struct device *d, bool quick, struct tune
     if (!rows || device_enter(d)) return free(rows), -1;
     struct stream *s = stream_get(d);
     int rc = s ? 0 : -1;
-    gains->layouts = n;
-    while (rc == 0 && gains->measured < n &&
+    for (int i = 0; i < n; i++) gains->layouts += !rows[i].left_out;
+    while (rc == 0 && gains->measured < gains->layouts &&
            progress_time_for(gains->measured ? progress_mean(gains->measured) : 0)) {
         rc = measure(next_row(rows, n), d, s, quick, gains);
-        progress_step(++gains->measured, n);
+        progress_step(++gains->measured, gains->layouts);
     }
     for (int i = 0; rc == 0 && gains->measured && i < n; i++) rc = add_lines(t, &rows[i]) ? 0 : -1;
     if (s) stream_put(d, s);

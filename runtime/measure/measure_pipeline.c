@@ -5,6 +5,7 @@
 #include "protocol/placement.h"
 #include "protocol/rndv_recv.h"
 #include "protocol/rts.h"
+#include "progress.h"
 #include "timing.h"
 #include <string.h>
 
@@ -94,13 +95,21 @@ static double time_of(struct tune_end *e, int64_t bytes, const struct chunk_para
     return us;
 }
 
-/* Sets *field to the best of the values. Returns false if none can be measured. */
+/* Returns true on both ranks if the stage has time for another measurement. */
+static bool time_is_left(const struct tune_end *e)
+{
+    return tune_follow(e->rank, progress_time_for(0));
+}
+
+/* Sets *field to the best of the values; leaves it if there is no time for all. Returns false if none can be
+ * measured. */
 static bool choose(struct tune_end *e, int64_t bytes, struct chunk_params *p, int64_t *field, const int64_t values[],
                    int n)
 {
     double best = -1;
-    int64_t chosen = *field;
+    int64_t assumed = *field, chosen = assumed;
     for (int i = 0; i < n; i++) {
+        if (!time_is_left(e)) return *field = assumed, true;
         *field = values[i];
         double us = time_of(e, bytes, p);
         if (us >= 0 && (best < 0 || us < best)) best = us, chosen = values[i];
@@ -109,12 +118,14 @@ static bool choose(struct tune_end *e, int64_t bytes, struct chunk_params *p, in
     return best >= 0;
 }
 
-/* Returns the least length that gains by chunks; goes down from the longest until one does not. */
+/* Returns the least length that gains by chunks; goes down from the longest until one does not. Returns the assumed one
+ * if the time ends before that. */
 static int64_t threshold(struct tune_end *e, const struct chunk_params *p, int64_t longest)
 {
     int64_t least = NEVER;
     for (int i = 0; i < LENGTH(lengths); i++) {
         if (lengths[i] > longest) continue;
+        if (!time_is_left(e)) return p->least;
         double cut = time_of(e, lengths[i], p), whole = time_of(e, lengths[i], NULL);
         if (cut < 0 || whole < 0 || cut > CHUNKS_WORTH * whole) break;
         least = lengths[i];
@@ -133,5 +144,6 @@ bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
               choose(&e, longest, &p, &p.depth, depths + (quick ? 1 : 0), few) &&
               (!mpi_cuda_aware() || choose(&e, longest, &p, &p.device, memory, 2));
     if (ok) p.least = threshold(&e, &p, longest), t->pipeline = p;
+    if (!progress_time_for(0)) progress_say("the time for chunks is over: settings not measured are as assumed");
     return ok;
 }

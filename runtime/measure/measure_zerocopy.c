@@ -127,13 +127,15 @@ int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_poin
     p.end.peer = node_armed() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL;
     ok = tune_both(rank, p.stream != NULL);
     int rc = ok ? 0 : -1;
-    for (int i = 0; ok && i < points->blocks && tune_follow(rank, i == 0 || progress_time_for(0)); i++)
+    int i = 0;
+    for (; ok && i < points->blocks && tune_follow(rank, progress_time_for(0)); i++)
         for (int j = 0; ok && j < points->sizes; j++) {
             ok = measure_point(t, &p, points, i, j);
             progress_step((points->blocks + i) * points->sizes + j + 1, 2 * points->blocks * points->sizes);
         }
-    if (!ok) t->grid[TUNE_ZEROCOPY].blocks = t->grid[TUNE_PEER_READ].blocks = 0;
     if (!ok && rc == 0) progress_say("ranks 0 and 1 can't read each other's memory: zero-copy is left out");
+    else if (i < points->blocks) progress_say("no time for zero-copy with long blocks: zero-copy is left out");
+    if (i < points->blocks || !ok) t->grid[TUNE_ZEROCOPY].blocks = t->grid[TUNE_PEER_READ].blocks = 0;
     if (p.stream) stream_put(d, p.stream), device_leave(d);
     return rc;
 }

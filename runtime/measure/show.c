@@ -28,9 +28,11 @@ static void show_grid(const struct tune_table *t, bool aware, bool same_node)
     printf("\n");
 }
 
-void tune_show_table(const struct tune_table *t)
+void tune_show_table(const struct tune_shown *s)
 {
+    const struct tune_table *t = s->table;
     tune_write(t, stdout);
+    printf("\nby %s:\n", s->file);
     for (int aware = 0; aware <= (t->grid[TUNE_MESSAGE_DEVICE].blocks > 0); aware++) {
         show_grid(t, aware, false);
         if (t->grid[TUNE_ZEROCOPY].blocks) show_grid(t, aware, true);
@@ -43,7 +45,7 @@ static void show_peer(const struct tune_shown *s, const struct tune_message *m, 
     struct tune_verdict v = tune_judge(s->table, m);
     bool direct = goes_direct(&v, m, same_node);
     if (!same_node || m->bytes < RNDV_MIN) v.zerocopy_us = -1;   /* zero-copy does not apply */
-    tune_explain(&v, direct, s->table->borrowed ? "built-in figures" : s->file, why);
+    tune_explain(&v, direct, s->file, why);
     printf("  %-12s %-16s %s: %s\n", same_node ? "on the node," : "elsewhere,",
            m->aware ? "CUDA-aware MPI:" : "other MPI:", direct ? "zerocopy" : tune_transport_name(v.way), why);
 }

@@ -216,7 +216,7 @@ static bool take_mpi(const struct tune_end *e)
 
 const struct tune_way tune_by_mpi = {give_mpi, take_mpi}, tune_by_rndv = {give_rndv, take_rndv};
 
-/* Returns a layout of one element whose kernel is on its way; takes `built`. NULL without memory. */
+/* Returns a layout of one element, with a kernel whose module may not be ready; takes `built`. NULL without memory. */
 static struct layout *layout_begin(struct tree *built)
 {
     struct reason why;
@@ -238,7 +238,7 @@ static struct layout *layout_begin(struct tree *built)
 struct layout *tune_layout(struct tree *built)
 {
     struct layout *l = layout_begin(built);
-    if (l) kernel_wait(l->kernel);
+    if (l) kernel_wait_for(l->kernel, l->size);
     return l;
 }
 
@@ -323,20 +323,22 @@ static int measure_layout(const struct point *at, struct device *d, struct strea
     return rc;
 }
 
-/* Compiles the points' kernels on all cores, into the cache. */
+/* Compiles the points' own kernels on all cores, into the cache. */
 static void prepare(struct device *d, const struct tune_points *points)
 {
     enum { MOST = LENGTH(blocks) * LENGTH(sizes) };
     struct layout *l[MOST];
     struct kernel_trial trials[MOST] = {0};
     struct reason why;
-    int n = 0;
+    int n = 0, own = 0;
     for (int i = 0; i < points->blocks; i++)
         for (int j = 0; j < points->sizes; j++) {
             l[n] = layout_begin(tune_column((int64_t)points->block[i], (int64_t)points->bytes[j], &why));
-            if (l[n]) trials[n].kernel = l[n]->kernel, n++;
+            if (!l[n]) continue;
+            if (kernel_special_for(l[n]->kernel, l[n]->size)) trials[own++].kernel = l[n]->kernel;
+            n++;
         }
-    kernel_prepare(trials, n, d, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    kernel_prepare(trials, own, d, (int)sysconf(_SC_NPROCESSORS_ONLN));
     for (int i = 0; i < n; i++) layout_unref(l[i]);
 }
 

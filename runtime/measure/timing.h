@@ -75,7 +75,8 @@ struct tune_call {
 /* Runs a struct tune_call and waits for it. Returns microseconds; negative on failure. */
 double tune_once(void *call);
 
-/* Returns a layout of one element whose kernel is ready; takes `built`. NULL without memory. */
+/* Returns a layout of one element; the module that serves its moves in programs is ready. Takes `built`. NULL without
+ * memory. */
 struct layout *tune_layout(struct tree *built);
 /* Return a column of blocks with gaps of at least their length: no two share a 64-byte granule. */
 struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why);
@@ -86,8 +87,8 @@ int64_t tune_column_step(int64_t block);
 struct typed_buffer tune_buffer(const struct transport *t, struct layout *l, struct device *d,
                                 const struct pool_buffer *user);
 
-/* Measures pack and unpack of each transport, of fewer blocks if the stage's time ends (progress.h), of at least one.
- * Returns 0 or -1. */
+/* Measures pack and unpack of each transport, of fewer blocks if the stage's time ends (progress.h), of at least one:
+ * tune_fill gives the curves their other rows. Returns 0 or -1. */
 int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points);
 /* Finds settings that are quicker than the model's (measure_kernels.c), of the most telling layouts first, as long as
  * the stage has time; the model's stay elsewhere. Returns 0 or -1. */
@@ -96,13 +97,13 @@ int tune_kernels(struct tune_table *t, struct device *d, bool quick, struct tune
 /* Compiles the kernels of tune_zerocopy into the cache. */
 void tune_zerocopy_prepare(struct device *d, const struct tune_points *points);
 /* Measure zero-copy (measure_zerocopy.c); return 0 or -1. Ranks 0 and 1 both call tune_zerocopy, which leaves the
- * curves out if they can't read each other's memory, and long blocks if the stage's time ends. One rank calls
- * tune_fused, for many layouts at once. */
+ * curves out if they can't read each other's memory, or if the stage's time ends before all blocks were measured. One
+ * rank calls tune_fused, for many layouts at once. */
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank);
 int tune_fused(struct tune_table *t, struct device *d, bool quick);
 
-/* Measures chunks of messages between nodes (measure_pipeline.c). Ranks 0 and 1 both call it. Returns false if it
- * can't, and leaves the table as it is. */
+/* Measures chunks of messages between nodes (measure_pipeline.c) as long as the stage has time; settings that are left
+ * are the assumed ones. Ranks 0 and 1 both call it. Returns false if it can't, and leaves the table as it is. */
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank);
 
 /* Finds which messages in host memory stridec sends (measure_host.c), of the most telling runs first, as long as the

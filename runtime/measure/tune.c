@@ -7,6 +7,7 @@
 #include "node/segment.h"
 #include "progress.h"
 #include "timing.h"
+#include "tune/table_fit.h"
 #include "tune/table_origin.h"
 #include <errno.h>
 #include <limits.h>
@@ -258,6 +259,17 @@ static int measure_gpu(const struct tune_request *want, struct tune_table *t, st
     return rc;
 }
 
+/* Gives block lengths that there was no time for the built-in figures. Returns how many were measured; -1 without
+ * memory. */
+static int complete(struct tune_table *t, const struct device *d, const struct tune_points *points)
+{
+    int rows = t->grid[TUNE_PACK_DEVICE].blocks;
+    if (rows < points->blocks)
+        progress_say("no time for packing blocks longer than %.0f B: built-in figures, fitted to %s, serve for them",
+                     points->block[rows - 1], d->name);
+    return tune_fill(t, &d->gpu, points->block, points->blocks) ? rows : -1;
+}
+
 static int measure(struct tune_request *want, int rank, int ranks)
 {
     struct tune_table t = {.pipeline = CHUNK_SETTINGS_DEFAULT};
@@ -272,8 +284,10 @@ static int measure(struct tune_request *want, int rank, int ranks)
     tune_set_origin(&t, d);
     if (measure_gpu(want, &t, d, rank, &gains)) return say("a measurement failed");
     if (rank) return 0;
+    int rows = complete(&t, d, tune_points(want->quick));
+    if (rows < 0) return say("out of memory");
     int rc = store(&t, want->file);
-    findings_print(&t, &d->gpu, want->no_kernels ? NULL : &gains);
+    findings_print(&t, rows, &d->gpu, want->no_kernels ? NULL : &gains);
     return rc;
 }
 

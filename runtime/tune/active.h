@@ -12,7 +12,8 @@ void table_finish(void);
 /* Returns the table from table_start on, else NULL. Sets *file, unless NULL, to the table's file or "built-in". */
 const struct tune_table *table_active(const char **file);
 /* Returns the table for messages of a GPU: the active one, or if its curves are the built-in ones, these as they would
- * be on the GPU (table_fit.h; of all GPUs of a process, the first asked for). NULL gpu: the active one. Thread safe. */
+ * be on the GPU (table_fit.h). One fitted table serves the whole process: that of the GPU asked for first, which holds
+ * for a rank's other GPUs too, of another kind as well. NULL gpu: the active one. Thread safe. */
 const struct tune_table *table_for(const struct gen_gpu *gpu);
 /* Returns true if the table was read from a file. */
 bool table_from_file(void);

@@ -1,5 +1,6 @@
 /* table_fit.c: see table_fit.h. */
 #include "table_fit.h"
+#include <stdlib.h>
 
 #define MEASURED 90     /* the architecture of table_builtin.c */
 #define EQUAL 1.5       /* ratios of makers' figures; measured ones of two GPUs of a kind differ by tenths */
@@ -29,4 +30,24 @@ void tune_fit(struct tune_table *t, const struct gen_gpu *gpu)
     stretch(&t->grid[TUNE_PACK_DEVICE], memory), stretch(&t->grid[TUNE_UNPACK_DEVICE], memory);
     for (int c = TUNE_PACK_MAPPED; c <= TUNE_UNPACK_STAGED; c++) stretch(&t->grid[c], host);
     stretch(&t->grid[TUNE_MESSAGE_DEVICE], link);
+}
+
+static void append(struct tune_grid *g, double block, const struct tune_table *usual, enum tune_curve c)
+{
+    if (g->blocks == TUNE_POINTS_MAX || (g->blocks && block <= g->block[g->blocks - 1])) return;
+    for (int j = 0; j < g->sizes; j++) g->us[g->blocks][j] = tune_time(usual, c, block, g->bytes[j]);
+    g->block[g->blocks++] = block;
+}
+
+bool tune_fill(struct tune_table *t, const struct gen_gpu *gpu, const double *block, int blocks)
+{
+    struct reason why;
+    struct tune_table *usual = tune_parse(tune_builtin, "built-in", &why);
+    if (!usual) return false;
+    tune_fit(usual, gpu);
+    for (int c = TUNE_PACK_DEVICE; c <= TUNE_UNPACK_STAGED; c++)
+        for (int i = 0; i < blocks && t->grid[c].sizes; i++)
+            append(&t->grid[c], block[i], usual, (enum tune_curve)c);
+    free(usual);
+    return true;
 }

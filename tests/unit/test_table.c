@@ -115,6 +115,32 @@ static void fits(void **state)
     free(t), free(h100), free(h200), free(v100), free(a100), free(b200);
 }
 
+/* A table of short blocks alone, whose time in mapped memory is bad, says nothing of long ones: these are chosen for as
+ * without a table. */
+static void fills(void **state)
+{
+    (void)state;
+    static const double blocks[] = {4, 4096};
+    struct gen_gpu gpu = *gen_gpu_row(75);
+    struct tune_message m = {.block = 4096, .bytes = 65536};
+    struct tune_table *usual = parse(tune_builtin), *t = parse(tune_builtin);
+    tune_fit(usual, &gpu);
+    for (int c = TUNE_PACK_DEVICE; c <= TUNE_UNPACK_STAGED; c++) t->grid[c].blocks = 1;
+    for (int j = 0; j < t->grid[TUNE_PACK_MAPPED].sizes; j++) t->grid[TUNE_PACK_MAPPED].us[0][j] = 777;
+    assert_int_equal(tune_judge(usual, &m).way, TUNE_ONESHOT);
+    assert_int_equal(tune_judge(t, &m).way, TUNE_STAGED);
+    assert_true(tune_fill(t, &gpu, blocks, 2));
+    assert_int_equal(tune_judge(t, &m).way, TUNE_ONESHOT);
+    for (int c = TUNE_PACK_DEVICE; c <= TUNE_UNPACK_STAGED; c++) {
+        assert_int_equal(t->grid[c].blocks, 2);
+        for (int j = 0; j < t->grid[c].sizes; j++)
+            assert_float_equal(t->grid[c].us[1][j], tune_time(usual, (enum tune_curve)c, 4096, t->grid[c].bytes[j]), 1e-6);
+    }
+    assert_true(t->grid[TUNE_PACK_MAPPED].us[0][0] == 777 && tune_fill(t, &gpu, blocks, 2));
+    assert_int_equal(t->grid[TUNE_PACK_MAPPED].blocks, 2);   /* nothing is missing */
+    free(t), free(usual);
+}
+
 /* The table in use: fitted to the process's GPU unless it was measured. */
 static bool uses_fitted(void)
 {
@@ -402,7 +428,7 @@ int main(void)
     if (fd < 0) return 1;
     close(fd);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits), cmocka_unit_test(fitted_tables),
+        cmocka_unit_test(fits), cmocka_unit_test(fills), cmocka_unit_test(fitted_tables),
         cmocka_unit_test(verdicts), cmocka_unit_test(reasons), cmocka_unit_test(origins), cmocka_unit_test(written),
         cmocka_unit_test(refused),  cmocka_unit_test(cut),     cmocka_unit_test(warned),  cmocka_unit_test(locales),
         cmocka_unit_test(tells_once),

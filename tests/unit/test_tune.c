@@ -436,10 +436,55 @@ static bool late(void)
     return finish(ok && lists && !*lists->settings && !progress_time_for(0));
 }
 
+/* A layout whose moves are too short for a kernel of its own is not searched: the model chooses. */
+static bool none_own(void)
+{
+    static struct tune_table t;
+    struct tune_gains gains = {0};
+    if (!start()) return false;
+    progress_begin(1, true);
+    progress_stage("kernels", 1);
+    bool ok = tune_kernels(&t, device, true, &gains) == 0 && gains.measured == 1 && gains.layouts == 3;
+    const struct tune_knobs *column = tune_knobs_find(&t, GEN_PACK, GEN_STRIDED, 8, 1 << 20);
+    return finish(ok && (!column || !*column->settings));
+}
+
+/* The curves of short moves are those of the module for all regular layouts: no other is made. Without time there is one
+ * row. */
+static bool shared_curves(void)
+{
+    static struct tune_table t;
+    if (!start()) return false;
+    progress_begin(1e-9, true);
+    progress_stage("curves", 1);
+    bool ok = tune_curves(&t, device, tune_points(true)) == 0 && t.grid[TUNE_PACK_DEVICE].blocks == 1;
+    ok = ok && t.grid[TUNE_UNPACK_STAGED].blocks == 1 && t.grid[TUNE_PACK_DEVICE].sizes == tune_points(true)->sizes;
+    return finish(ok && kernel_counts().compiled == 1);
+}
+
+/* Where they would have kernels of their own, these are timed. */
+static bool own_curves(void)
+{
+    static struct tune_table t;
+    if (!start()) return false;
+    progress_begin(1e-9, true);
+    progress_stage("curves", 1);
+    bool ok = tune_curves(&t, device, tune_points(true)) == 0;
+    struct kernel_counts made = kernel_counts();
+    return finish(ok && made.compiled + made.cache_hits > 3);
+}
+
 static void out_of_time(void **state)
 {
     (void)state;
     char *cache;
+    assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/curves", folder) > 0);
+    in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", NULL}, shared_curves);
+    in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1", NULL}, own_curves);
+    in_child(false,
+             (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1000000", "SIMGPU_NVRTC_DELAY_MS=1200", NULL},
+             none_own);
+    free(cache);
     assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/late", folder) > 0);
     in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", "SIMGPU_NVRTC_DELAY_MS=1200", NULL}, late);
     free(cache);
