@@ -63,18 +63,17 @@ static bool runs(const char *compiler)
     return system(command) == 0;
 }
 
-/* Sets `clang` to the newest that compiles for the GPU; TEST_CLANG names another. */
+/* Sets `clang` to the newest that compiles for the GPU, of no number last; TEST_CLANG names another. */
 static bool find_clang(void)
 {
     write_source("__attribute__((global)) void f() {}\n");
     const char *named = getenv("TEST_CLANG");
-    snprintf(clang, sizeof clang, "%s", named ? named : "clang");
-    if (named || runs(clang)) return runs(clang);
-    for (int version = 25; version >= 15; version--) {
+    for (int version = 25; !named && version >= 15; version--) {
         snprintf(clang, sizeof clang, "clang-%d", version);
         if (runs(clang)) return true;
     }
-    return false;
+    snprintf(clang, sizeof clang, "%s", named ? named : "clang");
+    return runs(clang);
 }
 
 static char *read_file(const char *path)
