@@ -1,8 +1,9 @@
 -- gpus.lua: all that differs between GPUs: a row of properties for each architecture, and what follows from them.
 --
--- A target is "hip" (AMD's; planned as for an H200 until one is measured), "cuda" (an H200), "cuda sm_80" (the row of an architecture) or "cuda sm_80 multiprocessors=108
--- threads=2048 cache=40 memory=1555" (a GPU at hand, whose driver has told its properties: gpu.c). An architecture
--- without a row has the row of the newest that is older. gpu_rows.lua makes of the rows what the runtime reads.
+-- A target is "cuda" (an H200), "cuda sm_80" (the row of an architecture), "cuda sm_80 multiprocessors=108 threads=2048
+-- cache=40 memory=1555" (a GPU at hand, whose driver has told its properties: gpu.c) or "hip" (AMD's GPUs: an H200's
+-- figures, but nothing that only NVIDIA's have). An architecture without a row has the row of the newest that is older.
+-- gpu_rows.lua makes of the rows what the runtime reads.
 local gpus = {}
 
 -- name: whose properties a row has; multiprocessors; threads that each runs at a time; cache: MiB of L2; in GB/s and
@@ -23,7 +24,7 @@ gpus.ROWS = {
 -- are the same, and its narrower memory asks for no more loads.
 local MEASURED = 90
 
--- The oldest architecture that has what a setting (knobs.lua) names. Templates leave it out below.
+-- The oldest architecture of NVIDIA that has what a setting (knobs.lua) names. Templates leave it out below, as in HIP.
 local SINCE = {
   load = { nc = 80, first = 80, last = 80 },   -- L2 policies and no_allocate for loads
   move = { bulk = 90 },                        -- cp.async.bulk from shared memory
@@ -93,6 +94,7 @@ local function read(target)
   end
   local gpu = derive(row_of(given.sm), given)
   gpu.sm, gpu.language = given.sm, target:match("^%l+")
+  gpu.measured = gpu.measured and gpu.language == "cuda"
   return gpu
 end
 
@@ -107,7 +109,8 @@ end
 -- Whether a GPU has what a setting names.
 function gpus.serves(gpu, setting)
   for name, since in pairs(SINCE) do
-    if gpu.sm < (since[setting[name]] or 0) then return false end
+    local sm = since[setting[name]]
+    if sm and (gpu.language == "hip" or gpu.sm < sm) then return false end
   end
   return true
 end

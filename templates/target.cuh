@@ -114,6 +114,8 @@ static __device__ __forceinline__ long long stridec_clock()
 /* HIP's clock64 has 20 bits on some GPUs. These count 100 MHz on most. */
 #elif __has_builtin(__builtin_readsteadycounter)
     return (long long)__builtin_readsteadycounter();
+#elif defined(__GFX11__) || defined(__GFX12__)   /* without s_memrealtime; the message is GET_REALTIME */
+    return (long long)__builtin_amdgcn_s_sendmsg_rtnl(0x83);
 #else
     return (long long)__builtin_amdgcn_s_memrealtime();
 #endif

@@ -1,6 +1,7 @@
 #!/bin/bash
-# build.sh: what the Makefile and deps.sh say before anything is built: paths that can't work, variables that name Lua, packages
-# that are missing; and that clang has nothing to say of the sources, where there is one. Builds nothing.
+# build.sh: what the Makefile and deps.sh say before anything is built: paths that can't work, variables that name Lua,
+# packages that are missing or that a release lacks; and that clang, where there is one, has nothing to say of the
+# sources. Builds nothing.
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -70,6 +71,26 @@ pasted() {
         [ -z "$(tr ' ' '\n' <"$work/packages" | sort | uniq -d)" ]
 }
 for goal in build demo check; do check "the packages of $goal as a command that can be pasted" pasted $goal; done
+
+# Where apt-get has all packages but clang-19. It only notes here what it is asked for.
+mkdir -p "$work/apt" "$work/cuda/include/crt" "$work/cuda/lib"
+touch "$work"/cuda/include/{cuda,cuda_runtime_api,nvrtc,crt/host_defines}.h "$work"/cuda/lib/lib{cudart,nvrtc}.so
+cat >"$work/apt/apt-get" <<APT
+#!/bin/sh
+echo "\$@" >>"$work/asked"
+case \$* in *clang-19*) echo "E: Unable to locate package clang-19"; exit 100 ;; esac
+APT
+printf '#!/bin/sh\nshift\nexec "$@"\n' >"$work/apt/sudo"
+chmod +x "$work"/apt/*
+without_clang() {   # without_clang MPICC: that is there, or not
+    rm -f "$work/asked"
+    says 0 '^deps: no clang-19 .*left out of the tests' env PATH="$work/apt:$PATH" CUDA_HOME="$work/cuda" MPICC="$1" \
+        TEST_CLANG=/nowhere tests/deps.sh check && cat "$work/asked" &&
+        [ "$(grep -c 'install .*clang-19' "$work/asked")" -eq 1 ] && grep -q 'recommends clang-19$' "$work/asked"
+}
+with_others() { without_clang /nowhere && grep -q 'install .*libopenmpi-dev' "$work/asked"; }
+check "a release without clang-19" without_clang "${MPICC:-mpicc}"
+check "a release without clang-19, other packages missing" with_others
 
 # By the Makefile's own rules, which write nothing here.
 quiet() {

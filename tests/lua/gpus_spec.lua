@@ -80,6 +80,24 @@ describe("gpus", function()
     assert.matches("bulk", table.concat(plan.knob_list(stride(1 << 21, 64, dense(16)), H200, "pack")))
   end)
 
+  it("takes and lists for AMD's GPUs nothing that NVIDIA's alone have", function()
+    for _, tree in ipairs(LAYOUTS) do
+      local p = plan.tree(tree, "hip")
+      for name, way in pairs(p.way) do
+        assert.not_equal("bulk", way.move)
+        assert.equal("plain", way.load)
+        for _, text in ipairs(plan.knob_list(tree, "hip", name)) do
+          assert.not_matches("bulk", text)
+          assert.matches("load=plain", text)
+        end
+      end
+      local words = table.concat(p.why, "\n")
+      for _, word in ipairs { "sm_", "asynchronous", "L1 cache", "kept in the L2 cache", "leave the L2 cache" } do
+        assert.not_matches(word, words)
+      end
+    end
+  end)
+
   it("measures layouts by the L2 cache", function()
     -- 4 MiB of 16 B blocks lie in an H200's and an A100's cache, 512 KiB in a V100's, 256 KiB in a T4's.
     local function each(bytes, on) return plan.tree(stride(bytes // 16, 64, dense(16)), on).way.pack.each end
@@ -114,6 +132,8 @@ describe("gpus", function()
     assert.not_matches("figures", why("cuda"))
     assert.matches("of an A100's memory", why(A100))
     assert.matches("an H200's figures", why(A100))
+    assert.matches("of an H200's memory", why("hip"))
+    assert.matches("an H200's figures", why("hip"))
     assert.matches("of a GPU of 600 GB/s's memory", why(target(90, 16, 2048, 8, 600)))
   end)
 
