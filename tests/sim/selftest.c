@@ -315,7 +315,7 @@ static void test_runtime(void **state)
     assert_int_equal(cudaSetDevice(1), cudaSuccess);
     assert_int_equal(cudaGetDeviceProperties(&prop, 1), cudaSuccess);
     assert_string_equal(prop.name, "Simulated GPU");
-    assert_true(prop.major == 9 && prop.minor == 0 && prop.multiProcessorCount == 4);
+    assert_true(prop.major == 9 && prop.minor == 0 && prop.multiProcessorCount == 132);
     assert_int_equal(cudaMalloc(&p, 100), cudaSuccess);
     assert_int_equal(cudaMemcpy(p, in, 100, cudaMemcpyHostToDevice), cudaSuccess);
     assert_int_equal(cudaMemcpy2D(out, 10, p, 10, 10, 10, cudaMemcpyDeviceToHost), cudaSuccess);
