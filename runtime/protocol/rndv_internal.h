@@ -34,7 +34,8 @@ struct rndv_send {
     struct slot *more;   /* slots of the other parts (rndv_send_slots), linked by `next`; NULL: none */
     struct peer *peer;
     struct typed_buffer *tbuf;   /* bounce buffers only once the payload has moved */
-    int64_t begun;   /* time of the start; 0: neither statistics nor the patience with a late receiver needs it */
+    int64_t begun;   /* time of the start */
+    bool to_late;    /* the receiver was known to be late by then */
     int64_t since;   /* when the sender began to wait for the receiver; 0: not yet */
     const struct rndv_domain *domain;
     bool short_rts;   /* a short RTS (rts_short.h) that the receiver has not taken yet */

@@ -27,7 +27,8 @@ void rndv_send_publish(struct rndv_send *o)
     struct rts *d = &o->descriptor;
     rts_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->tbuf->bytes;
-    o->begun = atomic_load_explicit(&o->peer->late, memory_order_relaxed) > 0 ? stats_now() : typed_buffer_clock();
+    o->begun = stats_now();
+    o->to_late = atomic_load_explicit(&o->peer->late, memory_order_relaxed) > 0;
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
 }
 
@@ -96,13 +97,14 @@ bool rndv_send_move_away(struct rndv_send *o, bool may_file)
 }
 
 /* The time counts from when the sender has nothing else to do: in a window of many sends the first is old before the
- * last is sent, and the receiver may wait for all of them. */
+ * last is sent, and the receiver may wait for all of them. A receiver that was late is late again only if it keeps a
+ * window waiting of which nothing was moved away: what was takes it longer. */
 static bool impatient(struct rndv_send *o)
 {
     int64_t now = stats_now();
-    if (!o->since) o->since = o->begun && node_skip_next(&o->peer->late) ? o->begun : now;
+    if (!o->since) o->since = node_skip_next(&o->peer->late) ? o->begun : now;
     if (now - o->since <= PATIENCE_NS) return false;
-    if (o->since != o->begun) atomic_store_explicit(&o->peer->late, LATE, memory_order_relaxed);
+    if (o->since != o->begun && !o->to_late) atomic_store_explicit(&o->peer->late, LATE, memory_order_relaxed);
     return true;
 }
 
