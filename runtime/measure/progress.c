@@ -76,13 +76,14 @@ void progress_step(int done, int total)
 
 void progress_say(const char *format, ...)
 {
+    char text[512];
     va_list args;
     if (!now.tells) return;
-    fprintf(stderr, "%sstridec tune: ", now.bar ? "\r\033[K" : "");
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    /* In one piece: mpirun puts what the ranks write together. */
+    fprintf(stderr, "%sstridec tune: %s\n", now.bar ? "\r\033[K" : "", text);
 }
 
 void progress_end(void)
