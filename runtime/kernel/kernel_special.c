@@ -9,7 +9,9 @@
 
 bool kernel_is_regular(const struct kernel *k)
 {
-    return k->family == GEN_STRIDED || k->family == GEN_CONTIGUOUS;
+    /* None for now: by numbers, partitions of a message came out wrong on MPICH (tests/mpi/partitioned, MPI_Pready_range). */
+    (void)k;
+    return false;
 }
 
 bool kernel_special_first(const struct kernel *k)
