@@ -9,7 +9,7 @@
 
 bool kernel_is_regular(const struct kernel *k)
 {
-    /* None for now: by numbers, partitions of a message came out wrong on MPICH (tests/mpi/partitioned, MPI_Pready_range). */
+    /* None for now: by numbers, partitions came out wrong on MPICH (tests/mpi/partitioned, MPI_Pready_range). */
     (void)k;
     return false;
 }
