@@ -14,8 +14,8 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 3
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:2 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 -n 2
- * off (kernel_is_regular): STRIDEC_CACHE_DIR=@KEEP STRIDEC_TRANSPORT=zerocopy -n 2 few
- * off (kernel_is_regular): STRIDEC_CACHE_DIR=@KEEP STRIDEC_TRANSPORT=staged -n 3 found
+ * run: STRIDEC_CACHE_DIR=@KEEP STRIDEC_TRANSPORT=zerocopy -n 2 few
+ * run: STRIDEC_CACHE_DIR=@KEEP STRIDEC_TRANSPORT=staged -n 3 found
  */
 #include "check.h"
 #include "persistent.h"

@@ -254,7 +254,6 @@ static struct kernel *regular(struct tree **t, int64_t count, int64_t step, int6
 /* Regular layouts are moved by numbers, by one module for all; none of them is compiled. */
 static void numbers(void **state)
 {
-    skip();   /* kernel_is_regular */
     (void)state;
     struct reason why;
     kernel_wait(&kernel_typed_copy);
@@ -277,7 +276,6 @@ static void numbers(void **state)
 /* A layout has its own kernel after eight large moves, in one launch or many; small moves never bring one. */
 static void worth_its_own(void **state)
 {
-    skip();   /* kernel_is_regular */
     (void)state;
     struct tree *t[2];
     struct kernel *small = regular(&t[0], 250, 56, 4), *large = regular(&t[1], 150000 / 4, 4, 1);
@@ -831,7 +829,6 @@ static void without_nvrtc(void **state)
 
 static void with_slow_nvrtc(void **state)
 {
-    skip();   /* kernel_is_regular */
     (void)state;
     need_simulation();
     assert_true(in_process("slow", "SIMGPU_NVRTC_DELAY_MS", "1000"));
