@@ -2,8 +2,6 @@
  * simulated GPU (its folder is on LD_LIBRARY_PATH), a child for each card. */
 #include "../../runtime/kernel/kernel_internal.h"
 #include "../../runtime/device/gpu_runtime.h"
-#include "../../runtime/tune/active.h"
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,24 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 #include "child.h"
+#include "device.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-static struct device *device;
-
-static bool start(void)
-{
-    CUdevice ordinal;
-    CUcontext context;
-    dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const struct driver *cu = driver_get();
-    if (!cu || cu->cuInit(0) || cu->cuDeviceGet(&ordinal, 0) || cu->cuDevicePrimaryCtxRetain(&context, ordinal) ||
-        cu->cuCtxPushCurrent(context))
-        return false;
-    device = device_default();
-    table_start();
-    return device != NULL;
-}
 
 /* Returns the module of a signature on the device, and how it came about. */
 static const struct module *module_for(const char *signature, const char **state)

@@ -5,7 +5,6 @@
 #include "../../runtime/kernel/kernel_knobs.h"
 #include "../../runtime/measure/progress.h"
 #include "../../runtime/measure/timing.h"
-#include "../../runtime/tune/active.h"
 #include "../../runtime/tune/table_knobs.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "child.h"
+#include "device.h"
 
 /* --- tables --- */
 
@@ -225,22 +225,6 @@ static void test_lists_share_rows(void **state)
 /* --- kernels, in children --- */
 
 static char folder[] = "/tmp/stridec-tune-XXXXXX";
-
-static struct device *device;
-
-static bool start(void)
-{
-    CUdevice ordinal;
-    CUcontext context;
-    dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const struct driver *cu = driver_get();
-    if (!cu || cu->cuInit(0) || cu->cuDeviceGet(&ordinal, 0) || cu->cuDevicePrimaryCtxRetain(&context, ordinal) ||
-        cu->cuCtxPushCurrent(context))
-        return false;
-    device = device_default();
-    table_start();
-    return device != NULL;
-}
 
 static struct kernel *column(int64_t block, int64_t count)
 {
@@ -462,7 +446,7 @@ static bool shared_curves(void)
     return finish(ok && kernel_counts().compiled == 1);
 }
 
-/* Where they would have kernels of their own, these are timed. */
+/* The curves of moves that are worth kernels of their own are of those. */
 static bool own_curves(void)
 {
     static struct tune_table t;
