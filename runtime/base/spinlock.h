@@ -40,13 +40,11 @@ static inline void spinlock_leave(struct spinlock *l)
     if (spinlock_needed) spinlock_unlock(l);
 }
 
-/* Adds to a counter that only MPI calls change and others may read. Returns what it was before. */
-static inline int spinlock_count(atomic_int *n, int more)
+/* Adds to a counter that only MPI calls change and others may read. */
+static inline void spinlock_count(atomic_int *n, int more)
 {
-    if (spinlock_needed) return atomic_fetch_add_explicit(n, more, memory_order_acq_rel);
-    int before = atomic_load_explicit(n, memory_order_relaxed);
-    atomic_store_explicit(n, before + more, memory_order_release);
-    return before;
+    if (spinlock_needed) atomic_fetch_add_explicit(n, more, memory_order_release);
+    else atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + more, memory_order_release);
 }
 
 #endif

@@ -27,8 +27,6 @@ static bool read_driver(void *library, struct driver *out)
 }
 
 static const struct gpu_runtime cuda = {
-    .name = "CUDA",
-    .target = "cuda",
     .library = "libcuda.so.1",
     .read_driver = read_driver,
     .jit_version = nvrtc_version,

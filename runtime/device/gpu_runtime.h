@@ -11,8 +11,6 @@
 
 struct driver;
 struct gpu_runtime {
-    const char *name;      /* for messages */
-    const char *target;    /* gen.h's, of its kernels */
     const char *library;   /* the driver's soname: a process that has not loaded it has no device memory */
     /* Fills all calls of driver.h from the library. Returns false, with a warning, if a needed one is missing. */
     bool (*read_driver)(void *library, struct driver *out);
