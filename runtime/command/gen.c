@@ -27,7 +27,7 @@ struct job {
     const char *chosen;      /* why these, if --arch does not say */
     FILE *manifest;          /* in memory, and written last: all files that it names exist */
     const char **shape;      /* forms that are written for the target and architecture at hand; owned by `stages` */
-    size_t done, nshapes[TARGETS];
+    size_t nshapes[TARGETS];
 };
 
 /* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
@@ -67,9 +67,9 @@ static int write_shape(struct job *job, enum target target, const char *shape, c
     return status;
 }
 
-static bool is_done(const struct job *job, const char *shape)
+static bool is_done(const struct job *job, enum target target, const char *shape)
 {
-    for (size_t i = 0; i < job->done; i++)
+    for (size_t i = 0; i < job->nshapes[target]; i++)
         if (strcmp(job->shape[i], shape) == 0)
             return true;
     return false;
@@ -79,20 +79,19 @@ static bool is_done(const struct job *job, const char *shape)
 static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
                        struct stages *stages)
 {
-    job->done = 0;
+    job->nshapes[target] = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
         struct stages *l = &stages[i];
         if (stages_of(g, spec->item[i].type, target, arch, l, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
         const char *shape = form_signature(l->form), *source = l->kernel.source;
-        if (!l->whole || !source || is_done(job, shape))
+        if (!l->whole || !source || is_done(job, target, shape))
             continue;
-        job->shape[job->done++] = shape;
+        job->shape[job->nshapes[target]++] = shape;
         if (write_shape(job, target, shape, source, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
-    job->nshapes[target] = job->done;
     return 0;
 }
 
