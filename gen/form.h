@@ -8,7 +8,8 @@
  *         | "b(#" start "+" code "*" unit [ "l" ] ")"             a list of dense blocks in memory
  *   code := entry | base ":" entry                                how offsets lie there (form_code.h)
  *   form := node, and with lists "~" class                        a power of 4 that one element's bytes reach
- * "l": blocks of FORM_LONG bytes or more on average. entry, base and start are bytes; offsets count in units, the largest power of two (up to 16) dividing them. The code
+ * "l": blocks of FORM_LONG bytes or more on average. entry, base and start are bytes; offsets count in units, the
+ * largest power of two (up to 16) dividing them. The code
  * follows from the offsets alone, the shortest that holds them: types with alike lists share a form.
  *
  * In memory an index is its offsets. A list of blocks is three arrays (Wu et al., section 3.2): for every 2^shift units
@@ -53,7 +54,7 @@ struct form_node {
     int64_t blocks, chunks;     /* of FORM_BLOCKS */
 };
 
-/* Of FORM_BLOCKS: the average length reaches FORM_LONG. */
+/* Returns true if the blocks of a FORM_BLOCKS are FORM_LONG bytes or more on average. */
 static inline bool form_blocks_long(const struct form_node *n)
 {
     return n->size / FORM_LONG >= n->blocks;

@@ -65,8 +65,8 @@ struct gen_kernel {
 };
 
 /* The argument of every kernel. templates/ declare the same struct; keep them equal.
- * The grid is one-dimensional; ceil(words / gen_block_words()) blocks move them without a second round, and any other number
- * of at least one is right as well. */
+ * The grid is one-dimensional; ceil(words / gen_block_words()) blocks move them without a second round, and any other
+ * number of at least one is right as well. */
 struct stridec_launch {
     uint64_t packed;    /* address of packed byte `begin` */
     uint64_t user;      /* address of the origin of element 0 plus the root's offset */
@@ -150,8 +150,8 @@ enum { GEN_HOST_COPY = 2, GEN_HOST_WAYS };
 struct stridec_host_list *form_host_lists(const struct form *f, struct reason *why);
 
 /* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
- * serves elements that lie apart. target is "host", "cuda" (an H200), "hip", or another GPU (gen_gpu_target); of functions below
- * not "host". Returns 0, or -1 with *why. Free with gen_kernel_free.
+ * serves elements that lie apart. target is "host", "cuda" (an H200), "hip", or another GPU (gen_gpu_target); of
+ * functions below not "host". Returns 0, or -1 with *why. Free with gen_kernel_free.
  *
  * knobs: by gen_direction, settings that stand instead of the model's choice, such as "word=8 each=4 store=exch"
  * (gen/knobs.lua lists them); either may be NULL, and so may knobs. A setting that does not suit the tree is

@@ -40,7 +40,8 @@ static void push_offsets(lua_State *L, const struct tree *t)
 }
 
 /* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. Of lists also
- * unit, base, entry, group, scale (form_code.h), start, long (form.h), number; number counts the launch's numbers, and so does size_number, where size is not known. */
+ * unit, base, entry, group, scale (form_code.h), start, long (form.h), number; number counts the launch's numbers, and
+ * so does size_number, where size is not known. */
 static void push_node(lua_State *L, const struct form_node *n)
 {
     static const char *const kinds[] = {"dense", "stride", "seq", "index", "table", "blocks"}; /* ORDER FORM_KIND */

@@ -43,7 +43,7 @@ local function average(node)
   return blocks > 0 and bytes / blocks or 0
 end
 
--- Of long blocks.
+-- Returns true if a tree's blocks are long.
 local function is_long(tree) return average(tree) >= knobs.LONG end
 
 plan.count_nodes, plan.is_long = count_nodes, is_long   -- also link.lua's

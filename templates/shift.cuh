@@ -2,7 +2,7 @@
  * shift puts them in place. LAYOUT also gives run(i, a, back, left): the place of packed word i as place() does, the words
  * of its run that lie before it and those from it on. */
 
-/* Of two neighbouring groups of 16 B what begins `bytes`, below 16, behind the first one's begin. */
+/* Returns the 16 B that begin `bytes`, below 16, behind the begin of the first of two neighbouring groups. */
 static __device__ __forceinline__ stridec_16_bytes stridec_shifted(const stridec_16_bytes &low,
                                                                    const stridec_16_bytes &high, unsigned int bytes)
 {

@@ -1,5 +1,5 @@
-/* What compilers and GPUs do not share, each with a plain way for those without it: no other template asks which they
- * are. NVCC and NVRTC define __CUDACC_VER_MAJOR__; HIP's compilers __HIP__; those for a processor neither. */
+/* Holds all that compilers and GPUs do not share, with a plain way for those without it: no other template asks which
+ * they are. NVCC and NVRTC define __CUDACC_VER_MAJOR__; HIP's compilers __HIP__; those for a processor neither. */
 @ if in_place then
 
 /* How an argument is declared that is read where it lies. GPUs older than Volta know no such thing, and copy it; HIP's

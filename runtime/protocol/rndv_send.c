@@ -98,7 +98,7 @@ bool rndv_send_move_away(struct rndv_send *o, bool may_file)
 
 /* The time counts from when the sender has nothing else to do: in a window of many sends the first is old before the
  * last is sent, and the receiver may wait for all of them. A receiver that was late is late again only if it keeps a
- * window waiting of which nothing was moved away: what was takes it longer. */
+ * window waiting of which nothing was moved away: it takes longer to read what was. */
 static bool impatient(struct rndv_send *o)
 {
     int64_t now = stats_now();

@@ -12,7 +12,7 @@ local function target(sm, multiprocessors, threads, cache, memory)
 end
 local function of_row(row) return target(row.sm, row.multiprocessors, row.threads, row.cache, row.memory) end
 
--- As drivers tell of them.
+-- Properties that drivers tell.
 local H100, H200 = target(90, 132, 2048, 50, 3352), target(90, 132, 2048, 60, 4916)
 local A100, V100, T4, B200 = "cuda sm_80", "cuda sm_70", "cuda sm_75", "cuda sm_100"
 

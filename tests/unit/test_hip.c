@@ -165,7 +165,7 @@ static void note_pieces(const char *name, const struct gen_kernel *k)
     (void)name;
 }
 
-/* What is compiled has a kernel of each template. */
+/* The list of kinds has a kernel of each template. */
 static void test_every_template(void **state)
 {
     kinds_each_type(generator, "hip", note_pieces);
