@@ -2,7 +2,6 @@
 --
 -- Plans are as plan.lua's, of family "link": words are the numbers in the names of the entries (gen.h), way.pack and
 -- way.unpack the same. Of a pair: sides.from and sides.to, alike (one form).
-local gpus = require "gpus"
 local index = require "index"
 local place = require "place"
 local plan = require "plan"
@@ -22,13 +21,8 @@ local JOBS = { 39, 26, 8, 0 }   -- GEN_LINK_MOST; fewer, since a launch copies i
 local EACH, EACH_LISTED = 4, 2
 local LONG, LONGER = 16, 40   -- nodes whose code is written out for fewer words at a time
 
-local function way(word, each)
-  return { word = word, each = each, narrow_each = math.min(each, 2), threads = THREADS, load = "plain", store = "plain", order = "near" }
-end
-
 local function make(target, words, word, each, index_bits, why)
-  local w = way(word, each)
-  return { target = gpus.of(target).language, family = "link", words = words, way = { pack = w, unpack = w }, index_bits = index_bits, why = { why } }
+  return plan.fixed(target, "link", words, { word = word, each = each, threads = THREADS }, index_bits, { why })
 end
 
 -- Many chains of strides at once, told by numbers.

@@ -1,8 +1,8 @@
 -- plan.lua: decides how a tree's kernels work.
 --
--- A plan is a table: target, family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings of
--- knobs.lua, with `why`: the reason), index_bits, marked, why (lines for a person: why.lua); for the strided families shape
--- (see shape.lua), for the irregular ones tree; gathers where a thread's words are neighbours in the packed stream,
+-- A plan is a table: target, family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings
+-- of knobs.lua, with `why`: the reason), index_bits, marked, why (lines for a person: why.lua); for the strided families
+-- shape (see shape.lua), for the irregular ones tree; gathers where a thread's words are neighbours in the packed stream,
 -- record where those make small records (record.lua).
 local gpus = require "gpus"
 local knobs = require "knobs"
@@ -61,8 +61,8 @@ local function context(p, tree)
   return c
 end
 
--- Narrower words than the widest serve addresses that this does not divide: of long blocks, 8 B by 4 loads a thread. Rows
--- of 384 B that begin at multiples of 8, 42 MB, H200: packed in 30 us, not 46 in words of 4 B by one load.
+-- Narrower words than the widest serve addresses that this does not divide: of long blocks, 8 B by 4 loads a thread.
+-- Rows of 384 B that begin at multiples of 8, 42 MB, H200: packed in 30 us, not 46 in words of 4 B by one load.
 local NARROW_EACH, NARROW_WORD = 4, 8
 
 -- The setting of one direction, and why.
@@ -163,6 +163,13 @@ function plan.knob_list(tree, target, way)
   local p, c = decide(tree, target, {})
   c.way = way
   return knobs.list(c, p.way[way])
+end
+
+-- The plan of kernels that leave no choice: way = { word =, each =, threads = } serves both directions.
+function plan.fixed(target, family, words, way, index_bits, why_lines)
+  way.narrow_each, way.load, way.store, way.order = math.min(way.each, 2), "plain", "plain", "near"
+  return { target = gpus.of(target).language, family = family, words = words, way = { pack = way, unpack = way },
+    index_bits = index_bits, why = why_lines }
 end
 
 -- The interpreter's plan. `too_large`: for a tree that no other family serves. It has no knobs to turn.

@@ -1,6 +1,6 @@
 -- reduce.lua: kernels that reduce rows of elements to one row: a module for each type of element, with all operations
 -- that MPI defines for it. Plans are as plan.lua's, of family "reduce": one entry, of words of 16 bytes.
-local gpus = require "gpus"
+local plan = require "plan"
 local template = require "template"
 
 local reduce = {}
@@ -47,9 +47,10 @@ end
 
 function reduce.plan(name, target)
   local type = TYPES[name] or error(("no type %q is reduced"):format(name), 0)
-  local way = { word = 16, each = EACH, narrow_each = EACH, threads = THREADS, load = "plain", store = "plain", order = "near" }
-  return { target = gpus.of(target).language, family = "reduce", words = { 16 }, way = { pack = way, unpack = way }, index_bits = 64, type = type,
-    why = { ("rows of %s, all operations in one entry"):format(name) } }
+  local p = plan.fixed(target, "reduce", { 16 }, { word = 16, each = EACH, threads = THREADS }, 64,
+    { ("rows of %s, all operations in one entry"):format(name) })
+  p.type = type
+  return p
 end
 
 function reduce.source(p, title, read)
