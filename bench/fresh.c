@@ -2,8 +2,8 @@
  *
  * usage: mpirun -n 1 stridec run -- fresh [--types N] [OUT.json]     N is 1,000 by default
  *
- * N types, of layouts that no other has, by turns a vector, a subarray, irregular blocks, a struct and a gather. Of each:
- * the times of MPI_Type_commit, the first MPI_Pack and the first MPI_Unpack in GPU memory; then it is freed. Packed
+ * N types, of layouts that no other has, by turns a vector, a subarray, irregular blocks, a struct and a gather. Of
+ * each: the times of MPI_Type_commit, the first MPI_Pack and the first MPI_Unpack in GPU memory; then it is freed. Packed
  * bytes are compared with what the MPI packs in host memory, and the unpacked ones are packed again. In a fresh
  * STRIDEC_CACHE_DIR nothing has been compiled before. Exit status 1 where a byte was wrong. */
 #include "common.h"
@@ -75,7 +75,9 @@ static void make_gather(MPI_Datatype *type)
     MPI_Type_create_indexed_block(n, up_to(2), at, MPI_DOUBLE, type);
 }
 
-static void (*const make[KINDS])(MPI_Datatype *type) = { make_vector, make_subarray, make_blocks, make_struct, make_gather };
+static void (*const make[KINDS])(MPI_Datatype *type) = {
+    make_vector, make_subarray, make_blocks, make_struct, make_gather,
+};
 
 enum call { COMMIT, PACK, UNPACK, CALLS };
 static const char *const calls[CALLS] = { "MPI_Type_commit", "first MPI_Pack", "first MPI_Unpack" };
@@ -131,10 +133,10 @@ static void write_call(FILE *f, enum call call, double *us, int n)
             k++;
         count[k]++;
     }
-    fprintf(f, "{\"call\": \"%s\", \"first_us\": %.1f, \"median_us\": %.1f, \"p99_us\": %.1f, \"most_us\": %.1f, \"counts\": [",
-            calls[call], first, median, us[n - 1 - n / 100], us[n - 1]);
-    fprintf(stderr, "fresh: %-16s median %.1f us, 99 %% below %.1f, most %.1f;", calls[call], median, us[n - 1 - n / 100],
-            us[n - 1]);
+    fprintf(f, "{\"call\": \"%s\", \"first_us\": %.1f, \"median_us\": %.1f, \"p99_us\": %.1f, \"most_us\": %.1f, "
+            "\"counts\": [", calls[call], first, median, us[n - 1 - n / 100], us[n - 1]);
+    fprintf(stderr, "fresh: %-16s median %.1f us, 99 %% below %.1f, most %.1f;", calls[call], median,
+            us[n - 1 - n / 100], us[n - 1]);
     for (int k = 0; k < BOUNDS; k++) {
         fprintf(f, "%s%d", k ? ", " : "", count[k]);
         if (k < BOUNDS - 1)

@@ -6,7 +6,8 @@
 typedef int layout_maker(const int a[6], MPI_Datatype *type);
 
 /* layouts_list.c: what no stride describes. */
-layout_maker irregular_blocks, irregular_bytes, gather_doubles, shuffled_doubles, lower_triangle, records, two_subarrays;
+layout_maker irregular_blocks, irregular_bytes, gather_doubles, shuffled_doubles, lower_triangle, records,
+    two_subarrays;
 /* layouts_ddt.c: communication kernels of applications. */
 layout_maker wrf_vec, wrf_sa, milc, lu, mg, specfem_oc, specfem_cm, specfem_mt, lammps, fft2d;
 

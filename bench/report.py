@@ -123,14 +123,14 @@ def fresh_report(results, _):
     wrong = results["wrong"]
     return "\n".join([
         head(results, f"{results['types']:,} new types"),
-        f"Nothing compiled before; {wrong or 'no'} type{'' if wrong == 1 else 's'} with wrong bytes. How many calls took so "
-        "many µs:\n",
+        f"Nothing compiled before; {wrong or 'no'} type{'' if wrong == 1 else 's'} with wrong bytes. How many calls took "
+        "so many µs:\n",
         table(["call", "the first", "median", "99 %", "most"] + heads,
               [[c["call"], number(c["first_us"]), number(c["median_us"]), number(c["p99_us"]), number(c["most_us"])]
                + [str(n) for n in c["counts"]] for c in results["calls"]])])
 
 
-OWN = {"fresh": fresh_report}
+REPORTS = {**MESSAGES, "fresh": fresh_report}
 
 
 def main():
@@ -139,7 +139,7 @@ def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")) as f:
         peers = json.load(f)
     sys.stdout.reconfigure(encoding="utf-8")
-    report = commit_report if "lists" in results else OWN.get(results.get("benchmark")) or MESSAGES.get(results.get("benchmark"), pack_report)
+    report = commit_report if "lists" in results else REPORTS.get(results.get("benchmark"), pack_report)
     print(report(results, peers), end="")
 
 

@@ -23,7 +23,7 @@ local ALLOWED = {
   order = { "near", "far" },                   -- a thread's words: a block's threads apart, or the whole grid's
 }
 
-local TILE_EDGE, GROUP, ROOM = 32, 16, 32768   -- words of a tile's edge; bytes of a group; bytes of a block's shared memory
+local TILE_EDGE, GROUP, ROOM = 32, 16, 32768   -- words of a tile's edge; bytes of a group, of a block's shared memory
 local NARROWEST = 4                            -- bytes of a word that goes by tile or bulk
 knobs.NARROWEST, knobs.TILE_EDGE, knobs.GROUP = NARROWEST, TILE_EDGE, GROUP
 knobs.LONG = 64                                -- FORM_LONG

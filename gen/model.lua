@@ -1,7 +1,8 @@
 -- model.lua: which setting of knobs.lua serves a tree without a measurement on the spot.
 --
 -- RULES is tried from the top; the first row that fits sets the knobs, and the rest stay at their first values
--- (knobs.lua). A row fits where the GPU has what it sets, and each number that it names lies in its range, both ends included:
+-- (knobs.lua). A row fits where the GPU has what it sets, and each number that it names lies in its range, both ends
+-- included:
 --   kind    "strided", "irregular", "narrow" (knobs.lua); way: "pack" or "unpack", else both
 --   length  bytes of a dense block of a strided tree
 --   word    the widest word that the tree allows, bytes
@@ -10,8 +11,8 @@
 --   rows, columns, step    of a transposed layout (shape.transposed), the columns in widest words
 -- `why` completes "because". Times are of an NVIDIA H200, from bench/search: the best of some 250 variants a layout.
 --
--- Ranges of bytes say what an H200's L2 cache holds, ranges of words what its threads move at a time. Another GPU's layout is
--- measured by its own cache and threads (gpus.lua): half a cache, half the bytes.
+-- Ranges of bytes say what an H200's L2 cache holds, ranges of words what its threads move at a time. Another GPU's
+-- layout is measured by its own cache and threads (gpus.lua): half a cache, half the bytes.
 local gpus = require "gpus"
 local knobs = require "knobs"
 

@@ -2,8 +2,8 @@
 --
 -- Walks the tree once and writes statements on two variables: `rest`, the words before this one in the node at
 -- hand, and `offset`, bytes. Sizes are literals, but where they follow from the length of a list: those are numbers
--- of the launch (gen/form.h). A body of `runs` also sets `back` and `left`: the words of the dense block at hand before this
--- one, and those from it on.
+-- of the launch (gen/form.h). A body of `runs` also sets `back` and `left`: the words of the dense block at hand before
+-- this one, and those from it on.
 local index = require "index"
 
 local place = {}

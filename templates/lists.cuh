@@ -26,8 +26,9 @@ static __device__ __forceinline__ INDEX stridec_divide(INDEX n, unsigned long lo
     return sizeof(INDEX) == 4 ? (INDEX)__umul64hi(n, inverse) : (INDEX)(n / by);
 }
 
-/* The block that holds packed unit `unit`, and the units of it before that one and from it on, in the unit's own 2^shift.
- * `number` is the first of the list's. Only blocks that begin in those 2^shift are searched, by the low BITS of where. */
+/* Returns the block that holds packed unit `unit`, and the units of it before that one and from it on, in the unit's own
+ * 2^shift. `number` is the first of the list's. Only blocks that begin in those 2^shift are searched, by the low BITS of
+ * where. */
 template <class STARTS, int BITS, class INDEX>
 static __device__ __forceinline__ unsigned int stridec_block_find(INDEX unit, const struct stridec_launch &a,
                                                                   int number, unsigned int &back, unsigned int &left)

@@ -1,6 +1,6 @@
 /* Moves long runs of words narrower than 16 B, 16 B at a time, wherever they begin: two aligned loads hold them, and a
- * shift puts them in place. LAYOUT also gives run(i, a, back, left): the place of packed word i as place() does, the words
- * of its run that lie before it and those from it on. */
+ * shift puts them in place. LAYOUT also gives run(i, a, back, left): the place of packed word i as place() does, the
+ * words of its run that lie before it and those from it on. */
 
 /* Returns the 16 B that begin `bytes`, below 16, behind the begin of the first of two neighbouring groups. */
 static __device__ __forceinline__ stridec_16_bytes stridec_shifted(const stridec_16_bytes &low,
@@ -113,7 +113,7 @@ static __device__ __forceinline__ void stridec_shift_pack(const stridec_groups<L
 }
 
 /* A run falls into groups of 16 B that are aligned on the user's side, the first and the last one cut. Each belongs to
- * the packed group that holds its first word: so whole ones are stored at once, whatever the packed side's alignment. */
+ * the packed group that holds its first word: so whole ones are stored at once, however the packed side is aligned. */
 template <class LAYOUT, class WAY>
 static __device__ __forceinline__ void stridec_shift_runs(const stridec_groups<LAYOUT, WAY> &s, unsigned long long g,
                                                           const stridec_16_bytes &low, const stridec_16_bytes &high)

@@ -708,7 +708,8 @@ static void list_at_once(const unsigned char *user, unsigned char *packed)
     tree_unref(t);
 }
 
-/* Every compile takes long: commit does not wait; few copies do not either; many wait for the module of all regular layouts. */
+/* Every compile takes long: commit does not wait; few copies do not either; many wait for the module of all regular
+ * layouts. */
 static void slow(void **state)
 {
     (void)state;

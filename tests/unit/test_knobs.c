@@ -142,7 +142,8 @@ static void load(struct subject *s)
     assert_non_null(f);
     for (int i = 0; i < SETTINGS; i++) write_kernel(f, s->kernel[i].source, i);
     assert_int_equal(fclose(f), 0);
-    if (gpu_runtime->jit_compile(text, "knobs.cu", arch, false, &image, &bytes, &why)) fail_msg("%s: %s", s->signature, why.text);
+    if (gpu_runtime->jit_compile(text, "knobs.cu", arch, false, &image, &bytes, &why))
+        fail_msg("%s: %s", s->signature, why.text);
     assert_int_equal(driver->cuModuleLoadData(&s->module, image), 0);
     free(image);
     free(text);

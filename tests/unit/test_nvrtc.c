@@ -272,7 +272,8 @@ static void test_setting_code(void **state)
     for (size_t i = 0; i < COUNT(kinds_settings); i++) {
         char *ptx = entry_ptx(kinds_settings[i].signature, kinds_settings[i].knobs, kinds_settings[i].entry);
         bool known = major >= 12 || strncmp(kinds_settings[i].holds, "cp.async.bulk", 13);   /* by NVRTC */
-        if (known != !!strstr(ptx, kinds_settings[i].holds)) fail_msg("%s: %s %s", kinds_settings[i].signature, known ? "no" : "a", kinds_settings[i].holds);
+        if (known != !!strstr(ptx, kinds_settings[i].holds))
+            fail_msg("%s: %s %s", kinds_settings[i].signature, known ? "no" : "a", kinds_settings[i].holds);
         assert_null(strstr(ptx, ".local"));
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
@@ -285,7 +286,8 @@ static void test_setting_code(void **state)
 static void test_link_code(void **state)
 {
     if (!found) skip();
-    struct gen_kernel k[] = {kinds_list(generator, "cuda"), kinds_pair(generator, "cuda", kinds_pairs[0][0], kinds_pairs[0][1])};
+    struct gen_kernel k[] = {kinds_list(generator, "cuda"),
+                             kinds_pair(generator, "cuda", kinds_pairs[0][0], kinds_pairs[0][1])};
     static const char *const entries[] = {"stridec_link_26", "stridec_link_8"};
     for (size_t i = 0; i < COUNT(k); i++) {
         char *ptx = entry_of(&k[i], entries[i]);

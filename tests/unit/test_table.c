@@ -96,7 +96,8 @@ static struct tune_table *fitted(int sm, int memory)
 static void fits(void **state)
 {
     (void)state;
-    struct tune_table *t = parse(tune_builtin), *h100 = fitted(90, 3352), *h200 = fitted(90, 4916), *v100 = fitted(70, 898);
+    struct tune_table *t = parse(tune_builtin);
+    struct tune_table *h100 = fitted(90, 3352), *h200 = fitted(90, 4916), *v100 = fitted(70, 898);
     struct tune_table *a100 = fitted(80, 2039), *b200 = fitted(100, 8183);
     assert_memory_equal(t->grid, h100->grid, sizeof t->grid);
     assert_memory_equal(t->grid, h200->grid, sizeof t->grid);

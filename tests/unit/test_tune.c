@@ -466,7 +466,8 @@ static void out_of_time(void **state)
     in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", NULL}, shared_curves);
     in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1", NULL}, own_curves);
     in_child(false,
-             (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1000000", "SIMGPU_NVRTC_DELAY_MS=1200", NULL},
+             (const char *const[]){cache, "STRIDEC_TUNE=", "STRIDEC_SPECIAL=1000000", "SIMGPU_NVRTC_DELAY_MS=1200",
+                                   NULL},
              none_own);
     free(cache);
     assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/late", folder) > 0);
