@@ -49,7 +49,8 @@ bench pack --span 100000 --no-best "$work/plain.json" && grep -q '"best_us": nul
 result "pack without other kernels"
 bench commit --warm && bench commit --blocks 10000 "$work/commit.json"
 result "commit"
-report "$work/commit.json" '^\| hindexed \| 1,024 \|' '10,000 \|' '^\| vector \| cache \|' 'above the MPI'
+report "$work/commit.json" '^\| hindexed \| 1,024 \|' '10,000 \|' '^\| vector \| shared \|' \
+    '^\| indexed, 10,000 blocks \| cache \|' 'above the MPI'
 result "commit's report, warm from disk"
 bench commit --lists --blocks 1024 "$work/lists.json" &&
     report "$work/lists.json" '^\| struct of doubles and ints \| 1,024 \|'
