@@ -29,7 +29,7 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside elsewhere)
+START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside flavour needs elsewhere)
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c)))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) \
             $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
@@ -97,12 +97,15 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 
-# With the simulated GPU, where it has been built.
-SIM_TO = $(DESTDIR)$(PREFIX)/lib/stridec/sim
+# With the simulated GPU, where it has been built. Builds for several MPIs lie beside each other.
+include packaging/flavour.mk
+LIB_TO = $(DESTDIR)$(PREFIX)/lib
+SIM_TO = $(LIB_TO)/stridec/sim
 install: all
 	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
-	install -D -m755 $(BUILD)/stridec-mpi $(DESTDIR)$(PREFIX)/lib/stridec/stridec-mpi
-	install -D -m755 $(BUILD)/libstridec.so $(DESTDIR)$(PREFIX)/lib/libstridec.so
+	install -D -m755 $(BUILD)/stridec-mpi $(LIB_TO)/stridec/$(FLAVOUR)/stridec-mpi
+	install -D -m755 $(BUILD)/libstridec.so $(LIB_TO)/stridec/$(FLAVOUR)/libstridec.so
+	[ -e $(LIB_TO)/libstridec.so ] || ln -s stridec/$(FLAVOUR)/libstridec.so $(LIB_TO)/libstridec.so
 	install -D -m644 runtime/api/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
 	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
 

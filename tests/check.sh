@@ -141,6 +141,7 @@ LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGE
 LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_CARD=T4 \
     beside "unit test_kernel, T4" "$build/tests/unit/test_kernel"
 beside "command" tests/cli/cli.sh "$build/stridec"
+beside "builds for several MPIs" tests/cli/flavour.sh "$build/stridec"
 beside "build" tests/cli/build.sh
 [ -n "$san" ] || beside "NVRTCs of the Python index" tests/nvrtcs.sh "$build"
 beside "simulated GPU" "$build/sim/selftest"

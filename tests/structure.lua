@@ -120,12 +120,13 @@ local sizes, words, conditions, opens, calls = {}, {}, {}, {}, {}
 local FORBIDDEN = { "The same", "As ", "What", "One that", "Of ", "True of", "False of" }
 local CONDITION = { "OPEN_MPI", "OMPI_", "MPICH" }
 local CONDITION_FILES = { ["runtime/base/mpi_abi.h"] = true, ["runtime/base/mpi_workarounds.h"] = true }
--- file_open and file_make trust no name: others may have made the file. The rest opens /proc, or the compiler's new
--- folder.
+-- file_open and file_make trust no name: others may have made the file. The rest opens /proc, the compiler's new
+-- folder, or programs to look at.
 local OPEN = { "open", "openat", "fopen", "creat", "shm_open", "mkstemp" }
 local OPEN_FILES = {
   ["runtime/base/file.c"] = true, ["runtime/base/job_id.c"] = true,
   ["runtime/device/host_range.c"] = true, ["runtime/hostpack/host_compiler.c"] = true,
+  ["runtime/command/needs.c"] = true,
 }
 -- The driver and NVRTC are called by the table of device/gpu_runtime.h: the files behind it alone name symbols of theirs.
 local RUNTIME_FILES = {

@@ -1,6 +1,7 @@
 /* elsewhere.c: calls stridec-mpi for subcommands that need the MPI. Each rank runs `stridec run`, which loads no MPI:
  * `stridec run -- true` takes 2.6 ms instead of 4.1 (Debian's MPICH 4.0). */
 #include "command.h"
+#include "flavour.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char *const PROGRAM[] = {"stridec-mpi", "../lib/stridec/stridec-mpi", NULL};
 
 /* Removes libstridec.so from LD_PRELOAD: stridec-mpi has that code, and would take the loaded copy for the MPI. */
 static void drop_library(void)
@@ -31,21 +30,31 @@ static void drop_library(void)
     free(kept);
 }
 
+/* Inspect and gen have no such option: they call no MPI. */
+static bool takes_mpi(const struct command *c)
+{
+    for (const struct option *o = c->options; o->name; o++)
+        if (strcmp(o->name, "--mpi") == 0) return true;
+    return false;
+}
+
 /* Serves the subcommands of stridec-mpi. Returns only if that fails. */
 static int elsewhere(const struct args *a)
 {
     const char *name = a->command->name;
-    char path[PATH_MAX], **all = calloc((size_t)a->argc + 2, sizeof *all);
+    char path[PATH_MAX], why[FLAVOUR_WHY], **all = calloc((size_t)a->argc + 2, sizeof *all);
     if (!all)
         return failure(name, "out of memory");
-    if (find_beside(PROGRAM, path)) {
+    bool takes = takes_mpi(a->command);
+    const struct flavour_wish wish = {"stridec-mpi", takes ? option(a, "--mpi") : NULL, NULL, !takes};
+    if (flavour_find(&wish, path, why)) {
         all[0] = (char *)(uintptr_t)"stridec";
         memcpy(all + 1, a->argv, (size_t)a->argc * sizeof *all);
         drop_library();
         execv(path, all);
         failure(name, "%s: %s", path, strerror(errno));
     } else {
-        failure(name, "stridec-mpi is neither beside this program nor in ../lib/stridec");
+        failure(name, "%s", why);
     }
     free(all);
     return 1;

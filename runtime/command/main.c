@@ -8,7 +8,13 @@
 
 const char stridec_version[] = STRIDEC_VERSION;
 
+#define MPI_OPTION                                                                                                     \
+    {"--mpi", "MPI",                                                                                                   \
+     "of the builds installed the one for openmpi-4, openmpi-5, mpich or mpi-abi (the standard ABI of MPI 5);\n"       \
+     "default that of the program's MPI, else of the launcher's, else of the MPI that is found"}
+
 static const struct option run_options[] = {
+    MPI_OPTION,
     {"--sim", NULL, "use the simulated GPU"},
     {"--stats", NULL, "at the end print a table per datatype (rank 0)"},
     {NULL, NULL, NULL},
@@ -40,6 +46,7 @@ static const struct option gen_options[] = {
 };
 
 static const struct option tune_options[] = {
+    MPI_OPTION,
     {"-o", "FILE", "default: where STRIDEC_TUNE points, else the user's configuration folder"},
     {"--seconds", "N", "the time that it may take, about, the most telling measurements first; default 60"},
     {"--quick", NULL, "a rough table: few sizes, few kernels"},
@@ -54,6 +61,7 @@ static const struct option tune_options[] = {
 };
 
 static const struct option doctor_options[] = {
+    MPI_OPTION,
     {"--calls", NULL,
      "each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\nthrough, and "
      "why"},
@@ -63,7 +71,8 @@ static const struct option doctor_options[] = {
 _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_options, "the longest table");
 
 const struct command commands[] = {
-    {"run", "[--sim] [--stats] [--] PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
+    {"run", "[--mpi MPI] [--sim] [--stats] [--] PROGRAM [ARGUMENT...]",
+     "run a program with stridec under its MPI calls",
      "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
     {"inspect",
      "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
@@ -77,9 +86,11 @@ const struct command commands[] = {
      inspect_options, false, inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
-    {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
+    {"tune",
+     "[--mpi MPI] [-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], "
+     "or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
-    {"doctor", "[--calls]",
+    {"doctor", "[--mpi MPI] [--calls]",
      "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls", "", doctor_options,
      false, doctor_main},
     {NULL, NULL, NULL, NULL, NULL, false, NULL},

@@ -1,5 +1,6 @@
 /* run.c: stridec run: runs a program with libstridec.so preloaded. */
 #include "command.h"
+#include "flavour.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,9 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Places relative to the program: in the build folder, and installed. */
-static const char *const LIBRARY[] = {"libstridec.so", "../lib/libstridec.so", NULL};
-static const char *const SIMULATOR[] = {"sim/libcuda.so.1", "../lib/stridec/sim/libcuda.so.1", NULL};
+static const char *const SIMULATOR[] = {"sim/libcuda.so.1", NULL};   /* in the build folder */
 
 /* Sets the variable to "first:second"; leaves out an empty part. */
 static int set_list(const char *variable, const char *first, const char *second)
@@ -34,11 +33,12 @@ static bool holds(const char *list, const char *library)
     return false;
 }
 
-static int preload(void)
+static int preload(const struct args *a)
 {
-    char library[PATH_MAX];
-    if (!find_beside(LIBRARY, library))
-        return failure("run", "libstridec.so is neither beside this program nor in ../lib");
+    char library[PATH_MAX], why[FLAVOUR_WHY];
+    const struct flavour_wish wish = {"libstridec.so", option(a, "--mpi"), a->word[0], false};
+    if (!flavour_find(&wish, library, why))
+        return failure("run", "%s", why);
     if (strpbrk(library, ": "))
         return failure("run", "LD_PRELOAD can't hold a path with a space or a colon: %s", library);
     const char *present = getenv("LD_PRELOAD");
@@ -61,7 +61,7 @@ static int preload(void)
 static int simulate(void)
 {
     char path[PATH_MAX];
-    if (!find_beside(SIMULATOR, path))
+    if (!find_beside(SIMULATOR, path) && !flavour_shared("sim/libcuda.so.1", path))
         return failure("run", "--sim: the simulated GPU is not built: sim/libcuda.so.1 is neither beside this "
                               "program nor in ../lib/stridec; `make sim` builds it");
     *strrchr(path, '/') = '\0';
@@ -81,7 +81,7 @@ int run_main(const struct args *a)
 {
     if (!a->words)
         return usage_error("run", "which program?");
-    if ((option(a, "--sim") && simulate() != 0) || preload() != 0)
+    if ((option(a, "--sim") && simulate() != 0) || preload(a) != 0)
         return 1;
     if (option(a, "--stats") && setenv("STRIDEC_STATS", "1", 1) != 0)
         return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));

@@ -1,0 +1,48 @@
+/* flavour.h: builds for several MPIs in one prefix, and the choice among them. Installed builds lie in
+ * LIBDIR/stridec/FLAVOUR; a build folder holds one, beside the program. */
+#ifndef STRIDEC_FLAVOUR_H
+#define STRIDEC_FLAVOUR_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* ORDER FLAVOURS: flavour_names. Also packaging/flavour.mk names them. */
+enum flavour { OPEN_MPI_4, OPEN_MPI_5, MPICH, STANDARD, FLAVOURS };
+extern const char *const flavour_names[FLAVOURS];   /* "openmpi-4", "openmpi-5", "mpich", "mpi-abi" */
+
+/* A set of flavours: 1 << flavour. */
+typedef unsigned flavour_set;
+#define FLAVOUR_ALL ((1u << FLAVOURS) - 1)
+
+struct flavour_wish {
+    const char *file;      /* "libstridec.so" or "stridec-mpi" */
+    const char *name;      /* --mpi; NULL if not given */
+    const char *program;   /* whose MPI it should be; NULL: the MPI of the launcher, or of this system */
+    bool any;              /* a build for any MPI will do */
+};
+#define FLAVOUR_WHY (PATH_MAX + 256)
+/* Finds the file of the build beside this program, else of the installed build that fits best; README.md has the rules.
+ * Returns false with the reason in `why`. */
+bool flavour_find(const struct flavour_wish *wish, char path[PATH_MAX], char why[FLAVOUR_WHY]);
+
+/* Finds a file below LIBDIR/stridec. */
+bool flavour_shared(const char *file, char path[PATH_MAX]);
+
+/* ---- which MPI a program loads (needs.c) ---- */
+
+struct needs {
+    flavour_set set;      /* the flavours of the MPI library, 0 if none fits; FLAVOUR_ALL if it needs no MPI */
+    char library[64];     /* the name of that library; "" if none */
+    char python[PATH_MAX];   /* the interpreter, where the program is Python or a script for it; else "" */
+};
+
+/* Asks the loader which MPI it finds for an executable file or a script's interpreter. Runs nothing of the program. */
+void needs_read(const char *program, struct needs *n);
+/* Asks the loader for the needs of one file, an ELF library or program. */
+void needs_of_file(const char *path, struct needs *n);
+/* Asks mpi4py which MPI it loads: a Python process imports it, without MPI_Init. Changes `n` if there is an answer. */
+void needs_ask_python(struct needs *n);
+/* Returns the flavours of the mpirun on PATH; FLAVOUR_ALL if there is none, or of another MPI. */
+flavour_set needs_of_mpirun(void);
+
+#endif
