@@ -121,4 +121,4 @@ include tests/tests.mk
 .PHONY: all install wheel clean
 .DELETE_ON_ERROR:
 $(if $V,,.SILENT:)
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name fetched -prune -o -name '*.d' -print 2>/dev/null)

@@ -1,7 +1,8 @@
 """wheel.py STAGE FOLDER: packs what `make install PREFIX=STAGE` has installed as a wheel in FOLDER, and prints its name.
 
-The layout of the prefix stays: pip puts bin/stridec among the environment's programs, lib/stridec and what else is data below
-its prefix, and the pure Python package of packaging/python into site-packages. A wheel holds no links: files take their place.
+The layout of the prefix stays: pip puts bin/stridec among the environment's programs, lib/stridec and other data below
+its prefix, and the pure Python package of packaging/python into site-packages. A wheel holds no links: files take their
+place.
 """
 import base64
 import hashlib
@@ -70,7 +71,8 @@ def is_elf(path):
 
 def glibc_of(paths):
     """Returns the newest version of glibc that one of these files asks for, as (2, 34)."""
-    text = subprocess.run(["objdump", "-T", *filter(is_elf, paths)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = ["objdump", "-T", *filter(is_elf, paths)]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return max((int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", text))
 
 
@@ -99,9 +101,10 @@ def main(stage, folder):
     glibc = glibc_of([full for _, full in files])
     tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{platform.machine()}"
     info = f"stridec-{version}.dist-info"
+    about = f"Wheel-Version: 1.0\nGenerator: stridec\nRoot-Is-Purelib: false\nTag: {tag}\n"
     entries += [
         (f"{info}/METADATA", (METADATA.format(version=version) + read(TOP, "README.md")).encode(), 0o644),
-        (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: stridec\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(), 0o644),
+        (f"{info}/WHEEL", about.encode(), 0o644),
         (f"{info}/RECORD", b"", 0o644),
     ]
     name = os.path.join(folder, f"stridec-{version}-{tag}.whl")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# wheel.sh BUILD [FLAVOUR...]: `make wheel`: builds stridec for each MPI of tests/fetched.sh, in BUILD/FLAVOUR, installs all
-# in BUILD/wheel and packs that: prints the wheel's name. An MPI that can't be fetched is left out with a line on
+# wheel.sh BUILD [FLAVOUR...]: `make wheel`: builds stridec for each MPI of tests/fetched.sh, in BUILD/FLAVOUR, installs
+# all in BUILD/wheel and packs that: prints the wheel's name. An MPI that can't be fetched is left out with a line on
 # standard error. Variables: CFLAGS, CUDA_HOME; FETCHED: where the MPIs are kept.
 set -e
 build=${1:?usage: wheel.sh BUILD [FLAVOUR...]}

@@ -195,6 +195,8 @@ MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks" tests/cli/bench
 MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks that others wrote" tests/cli/others.sh "$build"
 [ -n "$san" ] || LIMIT=900 beside "MPIs of the Python index" tests/wheels.sh "$build"
 tell_all
+# Packs what the test of these MPIs has built.
+[ -n "$san" ] || LIMIT=600 run "wheel" tests/cli/wheel.sh "$build"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
