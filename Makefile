@@ -111,7 +111,7 @@ install: all
 
 # A wheel for pip with builds for all MPIs of the Python index: in $(BUILD)/release.
 wheel:
-	CUDA_HOME='$(CUDA_HOME)' FETCHED="$${FETCHED:-$(BUILD)/fetched}" packaging/wheel.sh $(BUILD)/release
+	+CUDA_HOME='$(CUDA_HOME)' FETCHED="$${FETCHED:-$(BUILD)/fetched}" packaging/wheel.sh $(BUILD)/release
 
 clean:
 	rm -rf $(BUILD)

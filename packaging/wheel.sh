@@ -12,13 +12,14 @@ mkdir -p "$build" && build=$(cd "$build" && pwd)
 FETCHED=$(mkdir -p "$FETCHED" && cd "$FETCHED" && pwd)
 python=$(python_with pip) || { echo "make wheel: no Python with pip" >&2; exit 1; }
 stage=$build/wheel
+case "${MAKEFLAGS:-}" in *-j*) jobs=() ;; *) jobs=("-j$(nproc)") ;; esac
 
 # build FLAVOUR GOAL...: a library finds its MPI where the environment says, else where pip puts it.
 build() {
     local flavour=$1
     shift
-    make -s CFLAGS="${CFLAGS--O2}" LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" BUILD="$build/$flavour" \
-        ${CUDA_HOME:+CUDA_HOME="$CUDA_HOME"} PREFIX="$stage" DESTDIR= "$@" >&2
+    make -s "${jobs[@]}" CFLAGS="${CFLAGS--O2}" LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" \
+        BUILD="$build/$flavour" ${CUDA_HOME:+CUDA_HOME="$CUDA_HOME"} PREFIX="$stage" DESTDIR= "$@" >&2
 }
 
 rm -rf "$stage"
