@@ -16,6 +16,8 @@ build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
 export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
+MPIRUN=$("$here/../mpirun.sh" --which)   # found once: it takes longer than some programs
+export MPIRUN
 if [ $# -gt 2 ]; then shift 2; else set --; fi
 limit=${MPI_TEST_TIMEOUT:-$([ -n "$SAN" ] && echo 360 || echo 120)}
 umask 022
