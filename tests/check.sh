@@ -1,6 +1,9 @@
 #!/bin/bash
 # check.sh BUILD MPICH_BUILD: runs every test that needs no GPU; `make check` builds them first. Each test program
 # prints a line `ok ...` or `not ok ...` for each check; the last line here adds them up. Logs: BUILD/log.
+#
+# What one MPI, NVRTC or release shows for all is run above one of them in turn: TEST_TURN is a number, by default the day's;
+# TEST_TURN=all runs all.
 cd "$(dirname "$0")/.." || exit 1
 build=$1 mpich=$2
 log=$build/log
@@ -15,6 +18,7 @@ THREADED="threads monitors watched outstanding pending lifetimes callbacks defer
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
+export TEST_TURN=${TEST_TURN:-$(($(date +%s) / 86400))}
 python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
 
 # execute NAME COMMAND...: one program, its output, exit status and time to files. tell NAME: its lines are counted. A program
@@ -63,6 +67,9 @@ tell_all() {
     for name in "${besides[@]}"; do tell "$name"; done
     besides=()
 }
+
+# its_turn I N: whether the turn is that of the I-th of N, from 0.
+its_turn() { [ "$TEST_TURN" = all ] || [ $((TEST_TURN % $2)) -eq "$1" ]; }
 
 # yes NAME COMMAND...: a command whose success is the check.
 yes() {
@@ -124,6 +131,7 @@ sources() {
     [ -n "$san" ] || beside "models of a message" tests/model/run.sh
 }
 
+echo "turn $TEST_TURN (TEST_TURN=$TEST_TURN repeats it, TEST_TURN=all runs all turns)"
 # make check-quick: structure, models, most units, and one pass of the protocols on one MPI.
 if [ -n "${QUICK:-}" ]; then
     units test_nvrtc test_native
@@ -172,7 +180,9 @@ for b in "$build" "$mpich"; do
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
     [ -n "$san" ] || LIMIT=900 beside "$mpi under valgrind" tests/valgrind.sh "$b" ${MPI_TEST_SECOND:+sessions}
-    [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    if [ -z "$san" ] && its_turn "$([ "$b" = "$build" ] && echo 0 || echo 1)" 2; then
+        LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    fi
     tell_all
     for halo in 1 2 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \

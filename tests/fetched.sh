@@ -11,6 +11,12 @@ python_with() {   # MODULE...: the first Python that has all of them
     return 1
 }
 
+# in_turn: of the lines of its input the one whose turn it is, by the number in TEST_TURN; all where that is no number.
+in_turn() {
+    awk -v turn="${TEST_TURN:-all}" '{ line[NR - 1] = $0 } END {
+        for (i = 0; i < NR; i++) if (turn !~ /^[0-9]+$/ || i == turn % NR) print line[i] }'
+}
+
 # fetch PYTHON NAME FILE SHA256 PIP_ARGUMENT...: a file of the index (FILE may be a pattern) into the folder NAME. SHA256
 # is what the file must have, or - for one that differs between machines. 0, or 1 with pip's words in NAME/log.
 fetch() {

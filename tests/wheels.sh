@@ -1,7 +1,8 @@
 #!/bin/bash
 # wheels.sh BUILD [PROGRAM...]: the newest Open MPI and MPICH that this test knows of, from the Python index: builds
 # stridec against each, in BUILD/wheels, and runs programs of tests/mpi (by default a few that take a minute for both).
-# They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok.
+# They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok. With TEST_TURN, a number, one
+# of them.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
 [ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs
@@ -48,5 +49,5 @@ python=$(python_with pip) || leave_out "no Python with pip"
 mkdir -p "$build/wheels"
 while read -r name version sum; do
     one "$name" "$version" "$sum" "$@" </dev/null || failed=1
-done < <(table)
+done < <(table | in_turn)
 exit $failed
