@@ -127,6 +127,7 @@ units() {
 # sources: what runs no program of stridec's.
 sources() {
     beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
+    beside "pages" lua5.4 tests/docs.lua "$build"
     beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
     [ -n "$san" ] || beside "models of a message" tests/model/run.sh
 }
