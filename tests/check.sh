@@ -184,6 +184,7 @@ for b in "$build" "$mpich"; do
     if [ -z "$san" ] && its_turn "$([ "$b" = "$build" ] && echo 0 || echo 1)" 2; then
         LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
     fi
+    FETCHED=$PWD/$build/fetched beside "$mpi stridec.datatype in Python" tests/python/run.sh "$b"
     tell_all
     for halo in 1 2 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
