@@ -1,7 +1,7 @@
 """device_array.py: a NumPy-like block of GPU memory over libcudart alone, for machines without CuPy.
 
-A DeviceArray offers __cuda_array_interface__, which is all that mpi4py and stridec.message ask of a GPU buffer. This is
-no program: halo3d.py uses it where CuPy is missing.
+A DeviceArray offers __cuda_array_interface__, which is all that mpi4py and stridec.message ask of a GPU buffer. This
+is no program: halo3d.py uses it where CuPy is missing.
 """
 import ctypes
 import ctypes.util

@@ -197,7 +197,7 @@ def ownership():
 
 def errors():
     a = np.zeros((4, 4))
-    constant, shared = a.copy(), np.broadcast_to(a[0], (3, 4))
+    constant, shared = a.copy(), np.lib.stride_tricks.as_strided(a, (3, 4), (0, 8))
     constant.flags.writeable = False
     check("receive=True refuses read-only memory",
           refused(ValueError, "read-only", stridec.message, constant, receive=True))
@@ -232,8 +232,8 @@ class Exporter:
         kept = [(ctypes.c_int64 * array.ndim)(*array.shape),
                 (ctypes.c_int64 * array.ndim)(*(s // array.itemsize for s in array.strides))]
         record = bytes([code, array.itemsize * 8, 1, 0])
-        words = [array.__array_interface__["data"][0], device, array.ndim | int.from_bytes(record, "little") << 32,
-                 ctypes.addressof(kept[0]), ctypes.addressof(kept[1]), 0]
+        words = [array.__array_interface__["data"][0] - 16, device, array.ndim | int.from_bytes(record, "little") << 32,
+                 ctypes.addressof(kept[0]), ctypes.addressof(kept[1]), 16]
         if version:
             words[:0] = [version, 0, 0, int(readonly)]
         self.words = (ctypes.c_uint64 * (len(words) + 2))(*words)   # and two pointers, of the manager

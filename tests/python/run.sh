@@ -10,8 +10,28 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
 export STRIDEC_CACHE_DIR=$work/cache PYTHONDONTWRITEBYTECODE=1 OMPI_MCA_mpi_yield_when_idle=1
-export PYTHONPATH=$PWD/packaging/python:$PWD/tests/python/stand_in:$PWD/examples
+stand_in=:$PWD/tests/python/stand_in
+export PYTHONPATH=$PWD/packaging/python$stand_in:$PWD/examples
+unset PYTHON
 failed=0
+
+# examples: the programs of examples/ in Python, once: with stand-ins for CuPy and PyTorch; without, they must say so.
+examples() {
+    local module name without=${PYTHONPATH/$stand_in/}
+    export PYTHON=$python
+    tests/examples.sh "$build" examples/cupy_halo.py examples/strided_torch.py || failed=1
+    PYTHONPATH=$without tests/examples.sh "$build" examples/halo3d.py || failed=1
+    for module in cupy:cupy_halo torch:strided_torch; do
+        name=${module#*:}.py module=${module%:*}
+        if PYTHONPATH=$without "$python" -c "import $module" 2>/dev/null; then continue; fi
+        if PYTHONPATH=$without tests/mpirun.sh -n 1 "$python" "examples/$name" 2>&1 | grep -q "^$name: left out: "; then
+            echo "ok $name without $module says so"
+        else
+            echo "not ok $name without $module says so"
+            failed=1
+        fi
+    done
+}
 
 tests() {   # NAME: with the mpi4py that Python finds
     # shellcheck disable=SC2086
@@ -23,6 +43,7 @@ tests() {   # NAME: with the mpi4py that Python finds
         failed=1
     fi
     sed -n "s/^\(ok\|not ok\) /\1 $1: /p" "$work/out"
+    [ -n "${PYTHON:-}" ] || examples
 }
 
 mpi_of() { ldd "$1" 2>/dev/null | awk '$1 ~ /^libmpi(ch)?\.so/ { print $3; exit }'; }
