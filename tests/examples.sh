@@ -39,7 +39,7 @@ run_line() {
         esac
     done
     [ -n "$with" ] || export LD_LIBRARY_PATH=$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    timeout -k 5 "${LIMIT:-60}" "${words[@]}"
+    timeout -k 5 "$([ -n "${san:-}" ] && echo 300 || echo 100)" "${words[@]}"
 }
 
 programs() {   # FILE...
@@ -88,7 +88,7 @@ job() {
     printf '#!/bin/sh\n[ "$1" = run ] || exit 1\nshift\nexec %s %s/stridec run --sim "$@"\n' "${san:-}" "$build" \
         >"$work/bin/stridec"
     chmod +x "$work"/bin/*
-    env -u XDG_CONFIG_HOME HOME="$work/home" PATH="$work/bin:$PATH" timeout -k 5 60 \
+    env -u XDG_CONFIG_HOME HOME="$work/home" PATH="$work/bin:$PATH" timeout -k 5 100 \
         examples/job.slurm "$build/examples/halo3d" 16 2 3 >"$work/out" 2>&1 && grep -q 'halo3d: verified' "$work/out"
     result "job script"
     ! examples/job.slurm >"$work/out" 2>&1 && grep -q '^usage' "$work/out"
