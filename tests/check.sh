@@ -19,7 +19,6 @@ THREADED="threads monitors watched outstanding pending lifetimes callbacks defer
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
 export TEST_TURN=${TEST_TURN:-$(($(date +%s) / 86400))}
-python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
 
 # execute NAME COMMAND...: one program, its output, exit status and time to files. tell NAME: its lines are counted. A program
 # that fails without a line, hangs, or checks nothing is a failure of its own. run NAME COMMAND...: both.
@@ -174,18 +173,15 @@ for b in "$build" "$mpich"; do
     for n in 1 2 4 8; do
         yes "$mpi halo3d, $n ranks" tests/mpirun.sh -n $n $san "$b/stridec" run --sim -- "$b/examples/halo3d" 16 2 3
     done
-    yes "$mpi columns" tests/mpirun.sh -n 3 $san "$b/stridec" run --sim -- "$b/examples/columns" 64 16 3
-    LD_LIBRARY_PATH=$PWD/$b/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-        yes "$mpi columns without stridec" tests/mpirun.sh -n 3 "$b/examples/columns" 64 16 3
-    yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
-        "$b/stridec" run --sim -- "$b/examples/halo3d_f"
+    run "$mpi examples" tests/examples.sh "$b"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
     [ -n "$san" ] || LIMIT=900 beside "$mpi under valgrind" tests/valgrind.sh "$b" ${MPI_TEST_SECOND:+sessions}
     if [ -z "$san" ] && its_turn "$([ "$b" = "$build" ] && echo 0 || echo 1)" 2; then
         LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
     fi
+    FETCHED=$PWD/$build/fetched beside "$mpi stridec.datatype in Python" tests/python/run.sh "$b"
     tell_all
-    for halo in 1 2 3; do
+    for halo in 1 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$b/examples/pencils" 19 $halo 3
     done
@@ -195,8 +191,7 @@ for b in "$build" "$mpich"; do
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
-        yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
-            "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
+        run "around the examples" tests/examples.sh "$b" --around
     else
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"
     fi

@@ -60,3 +60,22 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
                 target.write(source.read())
 PYTHON
 }
+
+mpi4py_version=4.1.2
+
+# mpi4py_wheel PYTHON BUILD FOLDER: has PYTHON import mpi4py as the index has it, on the MPI of $MPICC, from FOLDER/lib. 0, or 1
+# where it can't be fetched: pip's words are in $FETCHED/mpi4py/log.
+mpi4py_wheel() {
+    # The wheel has a module for either MPI's handles and none for a Python that it was not built for.
+    fetch "$1" mpi4py "mpi4py-$mpi4py_version-*.whl" - --only-binary mpi4py "mpi4py==$mpi4py_version" || return 1
+    "$1" -m zipfile -e "$FETCHED"/mpi4py/mpi4py-"$mpi4py_version"-*.whl "$3/lib" || return 1
+    # It asks for the MPI by the name that its own project gives it; distributions rename MPICH's.
+    library=$(ldd "$2/libstridec.so" | awk '$1 ~ /^libmpi(ch)?\.so/ { print $3; exit }')
+    case $(echo '#include <mpi.h>' | "$MPICC" -E -dM -x c - | grep -E 'define (OPEN_MPI|MPICH_VERSION) ') in
+    *OPEN_MPI*) MPI4PY_MPIABI=openmpi soname=libmpi.so.40 ;;
+    *) MPI4PY_MPIABI=mpich soname=libmpi.so.12 ;;
+    esac
+    mkdir -p "$3/names" && ln -sf "$library" "$3/names/$soname"
+    PYTHONPATH=$3/lib${PYTHONPATH:+:$PYTHONPATH} LD_LIBRARY_PATH=$3/names${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export MPI4PY_MPIABI PYTHONPATH LD_LIBRARY_PATH
+}
