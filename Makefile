@@ -109,16 +109,13 @@ install: all
 	install -D -m644 runtime/api/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
 	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
 
-# A wheel for pip with builds for all MPIs of the Python index: in $(BUILD)/release.
-wheel:
-	+CUDA_HOME='$(CUDA_HOME)' FETCHED="$${FETCHED:-$(BUILD)/fetched}" packaging/wheel.sh $(BUILD)/release
-
 clean:
 	rm -rf $(BUILD)
 
 include tests/tests.mk
 
-.PHONY: all install wheel clean
+.PHONY: all install clean
 .DELETE_ON_ERROR:
 $(if $V,,.SILENT:)
 -include $(shell find $(BUILD) -name fetched -prune -o -name '*.d' -print 2>/dev/null)
+include packaging/wheel.mk
