@@ -43,6 +43,7 @@ struct command {
     int (*run)(const struct args *a);
 };
 extern const struct command commands[];   /* ends with name == NULL */
+extern const struct command *command_running;   /* the one that was asked for; NULL: none so far (messages.c) */
 
 /* Reads argv[1] and the words after it; "--" ends the options. The caller frees a->word. Returns 0, the exit status
  * after a message, or OPTIONS_HELP for --help. */
@@ -70,7 +71,8 @@ int tune_main(const struct args *a);
 /* Returns 1 if the MPI itself takes device memory, else 0 (in libstridec.so). */
 int stridec_mpi_cuda_aware(void);
 
-/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis and returns 2. */
+/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis of the running
+ * command and returns 2. */
 int failure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int usage_error(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

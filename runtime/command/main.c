@@ -1,7 +1,6 @@
 /* main.c: the stridec command: the table of subcommands, --help and --version. */
 #include "command.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,36 +92,6 @@ static const struct command *find_command(const char *name)
     return c->name ? c : NULL;
 }
 
-static void complain(const char *name, const char *format, va_list args)
-{
-    fprintf(stderr, "stridec%s%s: ", name ? " " : "", name ? name : "");
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
-int failure(const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    complain(name, format, args);
-    va_end(args);
-    return 1;
-}
-
-int usage_error(const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    complain(name, format, args);
-    va_end(args);
-    const struct command *c = name ? find_command(name) : NULL;
-    if (c)
-        fprintf(stderr, "usage: stridec %s %s\n", name, c->synopsis);
-    else
-        fprintf(stderr, "usage: stridec COMMAND ...; stridec --help lists the commands\n");
-    return EXIT_USAGE;
-}
-
 static int help_all(void)
 {
     printf("stridec compiles MPI datatypes into GPU kernels, and into code that packs data in host memory.\n\n");
@@ -173,6 +142,7 @@ static int help(int argc, char **argv)
 static int run_command(const struct command *c, int argc, char **argv)
 {
     struct args a;
+    command_running = c;
     int status = options_read(&a, c, argc, argv);
     status = status == OPTIONS_HELP ? help_one(c) : status != 0 ? status : c->run(&a);
     free(a.word);
