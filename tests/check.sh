@@ -184,6 +184,7 @@ for b in "$build" "$mpich"; do
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
+        run "reports and pictures" tests/cli/report.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     else

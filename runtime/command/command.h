@@ -20,7 +20,7 @@ struct option {
     const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none */
     const char *help;    /* lines, with \n between them */
 };
-#define OPTIONS_MAX 8
+#define OPTIONS_MAX 10
 
 /* The words after a subcommand's name. */
 struct args {

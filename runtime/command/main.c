@@ -24,6 +24,8 @@ static const struct option inspect_options[] = {
     {"--arch", "sm_NN",
      "for this architecture, as gen/gpus.lua has it: a GPU of it may get other plans. Default the architecture of the\n"
      "GPU present, else sm_90; for PTX and machine code the newest that NVRTC knows; gfxNN stands for --target hip"},
+    {"--svg", NULL, "a picture of one type: its memory and its tree, as built and in canonical form"},
+    {"-o", "FILE", "where to write the picture; default standard output"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };
@@ -65,7 +67,8 @@ const struct command commands[] = {
     {"run", "[--sim] [--stats] [--] PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
      "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
     {"inspect",
-     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
+     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm | --svg [-o FILE]] "
+     "[--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
      "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP "
