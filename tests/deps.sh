@@ -162,6 +162,10 @@ packages=$(missing_packages)
 cuda=$(cuda_home)
 more=   # packages that not every release has, and without which less is tested
 [ "$goal" != check ] || [ -n "$only_list" ] || amd_clang || more=clang-19
+# A browser is not installed for its one test.
+[ "$goal" != check ] || [ -n "$only_list" ] || present cmd chromium || present cmd chromium-browser ||
+    present cmd google-chrome ||
+    echo "deps: no chromium: the pages of \`stridec report\` are opened in no browser ('apt-get install chromium')"
 [ -z "$packages$more" ] && [ -n "$cuda" ] && exit 0
 
 line="missing: ${packages% }"

@@ -40,6 +40,11 @@ static const struct option gen_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct option report_options[] = {
+    {"-o", "FILE", "the page to write; default FILE.json with .html in place of .json"},
+    {NULL, NULL, NULL},
+};
+
 static const struct option tune_options[] = {
     {"-o", "FILE", "default: where STRIDEC_TUNE points, else the user's configuration folder"},
     {"--seconds", "N", "the time that it may take, about, the most telling measurements first; default 60"},
@@ -79,6 +84,11 @@ const struct command commands[] = {
      inspect_options, false, inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
+    {"report", "FILE.json [-o FILE]", "make one HTML page of a run's statistics",
+     "  FILE.json is what `stridec run --stats=json:FILE.json` wrote; - is standard input. The page needs no network\n"
+     "  and no other file. It shows bytes by way and reason, the types with their layouts and rates, who sent how\n"
+     "  much to whom, what was left to the MPI and why, and what would help.\n",
+     report_options, false, report_main},
     {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
     {"doctor", "[--calls]",

@@ -1,4 +1,4 @@
-/* pages.c: runs the Lua that draws layouts. */
+/* pages.c: runs the Lua that draws layouts and writes reports. */
 #include "pages.h"
 
 #include <lauxlib.h>
@@ -54,6 +54,11 @@ static void open_libraries(lua_State *L)
 
 /* ---- the pages: each function leaves a text on the stack, or raises an error ---- */
 
+struct json {
+    const char *text;
+    size_t length;
+};
+
 static void set_integer(lua_State *L, const char *name, int64_t value)
 {
     lua_pushinteger(L, value);
@@ -94,6 +99,15 @@ static int draw_layout(lua_State *L)
     return 1;
 }
 
+static int write_report(lua_State *L)
+{
+    const struct json *j = lua_touserdata(L, 1);
+    open_libraries(L);
+    lua_pushlstring(L, j->text, j->length);
+    call(L, "report", "page");
+    return 1;
+}
+
 /* Errors that are not raised by error({text}) are faults of stridec's own: they keep their place. */
 static void explain(lua_State *L, struct reason *why)
 {
@@ -130,4 +144,10 @@ static char *page(lua_CFunction make, const void *argument, size_t *bytes, struc
 char *page_of_layout(const struct drawing *d, size_t *bytes, struct reason *why)
 {
     return page(draw_layout, d, bytes, why);
+}
+
+char *page_of_run(const char *json, size_t length, size_t *bytes, struct reason *why)
+{
+    const struct json j = {json, length};
+    return page(write_report, &j, bytes, why);
 }

@@ -1,5 +1,5 @@
-/* pages.h: what the command draws: layouts as SVG. It is written by Lua (draw.lua), which is embedded in the
- * command. */
+/* pages.h: what the command draws: layouts as SVG, and reports as HTML. Both are written by Lua (draw.lua, report.lua),
+ * which is embedded in the command. */
 #ifndef STRIDEC_PAGES_H
 #define STRIDEC_PAGES_H
 
@@ -17,8 +17,10 @@ struct drawing {
     const char *signature;
 };
 
-/* Returns text of *bytes, which the caller frees, or NULL with *why. */
+/* Return text of *bytes, which the caller frees, or NULL with *why. */
 char *page_of_layout(const struct drawing *d, size_t *bytes, struct reason *why);
+/* `json`, of `length` bytes, is what `stridec run --stats=json:FILE` writes. */
+char *page_of_run(const char *json, size_t length, size_t *bytes, struct reason *why);
 
 /* Returns the embedded file of that name, or NULL. Made by gen/embed.lua. */
 const struct embedded *pages_find(const char *name);
