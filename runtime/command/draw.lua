@@ -58,6 +58,21 @@ local function text(class, x, y, s)
   return string.format('<text class="%s" x="%s" y="%s">%s</text>', class, number(x), number(y), escape(s))
 end
 
+-- Adds frames around what lies in several boxes of a row. Returns whether there are any.
+local function paint_frames(out, boxes, style, y)
+  table.sort(boxes, function(a, b) return a.x < b.x end)
+  local reach, double = -math.huge, false
+  for _, b in ipairs(boxes) do
+    local right = b.twice and b.right or math.min(reach, b.right)
+    if right > b.x + 0.5 then
+      out[#out + 1] = rect("twice", b.x + 1.5, y + 2.5, right - b.x - 3, style.height - 5)
+      double = true
+    end
+    reach = math.max(reach, b.right)
+  end
+  return double
+end
+
 -- Adds a row's memory, its blocks, and frames around what lies in several blocks. Returns whether there are any.
 local function paint_row(out, g, tree, p, style, item, y)
   local low = g.low + item.row * g.pitch
@@ -66,29 +81,22 @@ local function paint_row(out, g, tree, p, style, item, y)
     local width = math.min(group.width, (cells - group.cell) * p.cell)
     if width > 0 then out[#out + 1] = rect("memory", group.x, y, width, style.height) end
   end
-  local row = grid.row(g, tree, item.row)
-  local boxes = {}
-  for _, b in ipairs(row) do
+  local boxes, drawn = {}, {}
+  for _, b in ipairs(grid.row(g, tree, item.row)) do
     local x, right = x_of(p, g, b.from), x_of(p, g, b.to, true)
-    if right - x >= 1 then
+    local place = x .. " " .. right
+    if right - x >= 1 and drawn[place] then
+      drawn[place].twice = true
+    elseif right - x >= 1 and #boxes < 2 * #g.shown then
       local color = math.min(M.COLORS - 1, math.floor(M.COLORS * (b.packed / tree.size)))
       out[#out + 1] = rect("p" .. color, x + 0.5, y + 1, right - x - 1, style.height - 2)
-      boxes[#boxes + 1] = { x = x, right = right }
+      drawn[place] = { x = x, right = right }
+      boxes[#boxes + 1] = drawn[place]
       local label = style.text and b.begins and count(b.index + 1)
       if label and #label * 6 + 4 <= right - x then out[#out + 1] = text("n", x + 3, y + style.height - 5, label) end
     end
   end
-  table.sort(boxes, function(a, b) return a.x < b.x end)
-  local reach, double = -math.huge, false
-  for _, b in ipairs(boxes) do
-    local right = math.min(reach, b.right)
-    if right > b.x + 0.5 then
-      out[#out + 1] = rect("twice", b.x + 1.5, y + 2.5, right - b.x - 3, style.height - 5)
-      double = true
-    end
-    reach = math.max(reach, b.right)
-  end
-  return double
+  return paint_frames(out, boxes, style, y)
 end
 
 -- Adds lines between cells and at breaks, from one row's top to another's bottom.

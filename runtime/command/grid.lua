@@ -12,24 +12,30 @@ local function gcd(a, b)
   return math.abs(a)
 end
 
--- Returns the innermost stride whose copies lie apart; nil if there is none.
+-- Returns the steps, without sign, of the innermost stride whose copies lie apart and of the one around it; nil where
+-- there is none.
 local function innermost(tree)
-  local found
+  local step, around
   while tree do
-    if tree.kind == "stride" and tree.count > 1 and tree.step ~= 0 then found = tree end
+    if tree.kind == "stride" and tree.count > 1 and tree.step ~= 0 then step, around = math.abs(tree.step), step end
     tree = tree:child()
   end
-  return found
+  return step, around
 end
 
--- Returns the bytes of a row: the step of the innermost stride, or several where that is short; else as many cells as
--- fit.
+-- Returns the bytes of a row: the step of the innermost stride, or several where that is short, if possible so many
+-- that each copy of the stride around it begins a row; else as many cells as fit.
 local function pitch(tree, cell, span, most)
-  local inner = innermost(tree)
-  local step = inner and math.abs(inner.step)
+  local step, around = innermost(tree)
   if not step then return span <= cell * most and span or cell * math.min(most, 32) end
-  local row = step >= cell * 8 and step or step * math.max(1, cell * math.min(most, 24) // step)
-  return span <= row and span or row
+  local several = step >= cell * 8 and 1 or math.max(1, cell * math.min(most, 24) // step)
+  for n = several, several // 2 + 1, -1 do
+    if around and around % (n * step) == 0 then
+      several = n
+      break
+    end
+  end
+  return math.min(span, several * step)
 end
 
 -- Returns the blocks of a row, cut to it: lists of first and last + 1 cell (fractions where blocks have other units),

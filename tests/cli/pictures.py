@@ -101,6 +101,9 @@ def layouts():
           and any("too far apart" in t for t in drawn["too_far"][1]))
     draw(None, "q(" + "s(2,16,q(d(1),d(2)@5))," * 30 + "d(1)@99)")
     draw(None, "s(40,7,s(40,3,s(40,5,d(2))))@-1000")
+    one = panels(draw(None, "s(1000000000,0,q(d(1),d(1)@100))")[0])[0]
+    check("a billion copies in one place are two blocks in frames",
+          len(blocks(one)) == 2 == sum(e.get("class") == "twice" for e in one))
 
 
 layouts()
