@@ -9,7 +9,7 @@ local escape, count, bytes = format.escape, format.count, format.bytes
 M.COLORS = 10          -- classes p0, p1, ... of draw.css, in the order of packing
 local BREAK = 16       -- width of columns that are left out
 local PAGE = { columns = 48, rows = 16, width = 14, height = 18, text = true }
-local THUMB = { columns = 24, rows = 8, width = 7, height = 8, text = false }
+local THUMB = { columns = 24, rows = 11, width = 7, height = 8, text = false }
 local BYTES_MAX = 200000
 
 -- ---- one picture of memory ----

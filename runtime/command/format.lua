@@ -31,6 +31,7 @@ end
 
 -- Returns a measured number to three digits, without an exponent.
 function M.rate(n)
+  if n > 0 and n < 0.005 then return "< 0.01" end
   if n >= 99.95 then return M.count(math.floor(n + 0.5)) end
   return string.format(n >= 9.995 and "%.1f" or "%.2f", n)
 end
@@ -44,6 +45,16 @@ function M.bytes(n)
   if u == 1 then return M.count(n) .. " B" end
   if math.abs(n) >= 1e6 then return string.format("%.3g %s", n, UNITS[u]) end
   return string.format(n >= 99.95 and "%.0f %s" or n >= 9.995 and "%.1f %s" or "%.2f %s", n, UNITS[u])
+end
+
+function M.bytes_or(n, other) return n and M.bytes(n) or other end
+function M.count_or(n, other) return n and M.count(n) or other end
+
+-- For table.sort: those with most .bytes first, then in their .order.
+function M.by_bytes(a, b)
+  local x, y = a.bytes or 0, b.bytes or 0
+  if x ~= y then return x > y end
+  return a.order < b.order
 end
 
 -- Returns "1 row", "2 rows"; `many` is for words that take more than an s.

@@ -1,17 +1,15 @@
 -- report.lua: an HTML page of what a run did, from the JSON of `stridec run --stats=json:FILE`. It needs no other file.
 local advice = require "advice"
-local draw = require "draw"
 local format = require "format"
 local heatmap = require "heatmap"
 local html = require "html"
 local json = require "json"
+local types = require "types"
 local M = {}
 
 local FORMAT = 1
-local TYPES_MAX = 200           -- shown; those with most bytes come first
-local SIGNATURE_MAX = 1 << 20   -- bytes of one that is drawn
-local SLOW = 0.25               -- of the GPU's copy
-local SLOW_BYTES = 1 << 20      -- packed by a type before its rate tells anything
+local SLOW = 0.25            -- of the GPU's copy
+local SLOW_BYTES = 1 << 20   -- packed by a type before its rate tells anything
 
 local left_shape = { why = "text", calls = "count", bytes = "count" }
 local way_shape = { protocol = "text", message_bytes = "count", calls = "count", bytes = "count", why = "text" }
@@ -22,10 +20,10 @@ local SHAPE = {
   totals = { calls = "count", bytes = "count", left_calls = "count", left_bytes = "count" },
   protocols = { list = { name = "text", calls = "count", bytes = "count", why = { list = "text" } } },
   types = { list = {
-    names = { list = "text" }, reads = "text", signature = "text", family = "text", size = "count", extent = "number",
-    calls = "count", bytes = "count", launches = "count", GB_s = "count",
+    names = { list = "text" }, reads = "text", signature = "text", form = "text", family = "text",
+    size = "count", extent = "number", calls = "count", bytes = "count", launches = "count", GB_s = "count",
     kernel = { compiled = "count", cache = "count", ahead = "count", shared = "count" },
-    ways = { list = way_shape }, left = { list = left_shape },
+    ways = { list = way_shape }, left = { list = left_shape }, remarks = { list = "text" },
   } },
   left = { list = left_shape },
   pairs = { ranks = "count", bytes = { list = { list = "count" } } },
@@ -42,6 +40,7 @@ local function read(text)
   data = json.check(data, SHAPE, "")
   for _, name in ipairs { "protocols", "types", "left" } do data[name] = data[name] or {} end
   for _, name in ipairs { "totals", "gpu" } do data[name] = data[name] or {} end
+  data.forms = types.merge(data.types)
   return data
 end
 
@@ -50,16 +49,6 @@ local function sum(list, key)
   for _, one in ipairs(list or {}) do n = n + (one[key] or 0) end
   return n
 end
-
--- Those with most bytes first, then in their order.
-local function by_bytes(a, b)
-  local x, y = a.bytes or 0, b.bytes or 0
-  if x ~= y then return x > y end
-  return a.order < b.order
-end
-
-local function bytes_or(n, other) return n and format.bytes(n) or other end
-local function count_or(n, other) return n and format.count(n) or other end
 
 -- Returns a reason without what differs from message to message.
 local function reason_of(why)
@@ -83,10 +72,10 @@ local function gather_left(data)
     local e = entry(l.why or "no reason is known")
     e.given, e.calls, e.bytes = true, l.calls, l.bytes
   end
-  for _, t in ipairs(data.types) do
-    for _, l in ipairs(t.left or {}) do
+  for _, t in ipairs(data.forms) do
+    for _, l in ipairs(t.left) do
       local e = entry(l.why or "no reason is known")
-      e.types[#e.types + 1] = M.name_of(t)
+      e.types[#e.types + 1] = types.name_of(t)
       if not e.given then
         e.calls = l.calls and (e.calls or 0) + l.calls or e.calls
         e.bytes = l.bytes and (e.bytes or 0) + l.bytes or e.bytes
@@ -94,7 +83,7 @@ local function gather_left(data)
     end
   end
   for i, e in ipairs(list) do e.order = i end
-  table.sort(list, by_bytes)
+  table.sort(list, format.by_bytes)
   return list
 end
 
@@ -115,15 +104,15 @@ local function gather_protocols(data)
     end
     w.calls, w.bytes = w.calls + (calls or 0), w.bytes + (bytes or 0)
   end
-  for _, t in ipairs(data.types) do
-    for _, w in ipairs(t.ways or {}) do
+  for _, t in ipairs(data.forms) do
+    for _, w in ipairs(t.ways) do
       local p = by_name[w.protocol]
       if p and w.why then add(p, w.why, w.calls, w.bytes) end
     end
   end
   for i, p in ipairs(data.protocols) do
     for _, why in ipairs(p.why or {}) do add(list[i], why) end
-    table.sort(list[i].whys, by_bytes)
+    table.sort(list[i].whys, format.by_bytes)
   end
   return list
 end
@@ -149,7 +138,7 @@ end
 
 local function best_rate(data)
   local best
-  for _, t in ipairs(data.types) do
+  for _, t in ipairs(data.forms) do
     if t.GB_s and (not best or t.GB_s > best) then best = t.GB_s end
   end
   return best
@@ -163,11 +152,12 @@ local function headline(data)
     out[#out + 1] = string.format('<div><dt>%s</dt><dd>%s%s</dd></div>', html.escape(what), html.escape(text),
                                   note and '<small>' .. html.escape(note) .. '</small>' or "")
   end
-  tile("moved by stridec", bytes_or(t.bytes, "–"), t.calls and format.plural(t.calls, "call"))
+  tile("moved by stridec", format.bytes_or(t.bytes, "–"), t.calls and format.plural(t.calls, "call"))
   local share = format.percent(t.left_bytes or 0, all) .. " of bytes"
-  tile("left to the MPI", bytes_or(t.left_bytes, "–"),
+  tile("left to the MPI", format.bytes_or(t.left_bytes, "–"),
        t.left_calls and format.plural(t.left_calls, "call") .. ", " .. share)
-  tile("datatypes", format.count(#data.types))
+  local forms = #data.forms < #data.types and "of " .. format.plural(#data.forms, "form")
+  tile("datatypes", format.count(#data.types), forms)
   local best, copy = best_rate(data), data.gpu.copy_GB_s
   if best then
     local of = copy and copy > 0 and format.percent(best, copy) .. " of a copy on this GPU, "
@@ -200,99 +190,12 @@ local function protocols(data, list)
                     { "Way and reason", ">Calls", ">Bytes", ">Share", "" }, rows)
 end
 
--- The name of a type: the program's, else how it is built, else its signature.
-function M.name_of(t)
-  local name = t.names and #t.names > 0 and table.concat(t.names, ", ") or t.reads or t.signature or "a type"
-  return format.cut(name, 120)
-end
-
-local function thumbnail(t)
-  local text = t.signature
-  if not text or #text > SIGNATURE_MAX or not text:find("^%a%(") then return '<span class="quiet">not drawn</span>' end
-  local layout = tree(text)
-  local lb = layout and math.min(layout.low, 0)   -- the file has no lower bound
-  local extent = t.extent and math.tointeger(t.extent) or 0
-  local svg = layout and draw.thumbnail { canonical = layout, lb = lb, ub = lb + extent }
-  return svg or '<span class="quiet">not drawn</span>'
-end
-
-local function describe_type(t)
-  local out = { '<strong>', html.escape(M.name_of(t)), '</strong>' }
-  if t.names and #t.names > 0 and t.reads then out[#out + 1] = '<br>' .. html.escape(format.cut(t.reads, 160)) end
-  if t.signature then out[#out + 1] = '<br><code>' .. html.escape(format.cut(t.signature, 100)) .. '</code>' end
-  out[#out + 1] = '<ul class="ways">'
-  for _, w in ipairs(t.ways or {}) do
-    local parts = { w.protocol or "a way" }
-    if w.message_bytes then parts[#parts + 1] = " with " .. format.bytes(w.message_bytes) end
-    if w.calls then parts[#parts + 1] = ", " .. format.plural(w.calls, "call") end
-    if w.why then parts[#parts + 1] = ": " .. w.why end
-    out[#out + 1] = '<li>' .. html.escape(table.concat(parts)) .. '</li>'
-  end
-  for _, l in ipairs(t.left or {}) do
-    local much = l.calls and format.plural(l.calls, "call") or "uncounted"
-    out[#out + 1] = '<li class="left">' .. html.escape("left to the MPI, " .. much .. ": " .. (l.why or "")) .. '</li>'
-  end
-  out[#out + 1] = '</ul>'
-  return table.concat(out)
-end
-
-local function rate_cell(t, copy)
-  if not t.GB_s then return '<td class="quiet">not known</td>' end
-  local text = format.rate(t.GB_s) .. " GB/s"
-  if not copy or copy <= 0 then return html.cell(text) end
-  local share = string.format("%s of %s GB/s", format.percent(t.GB_s, copy), format.rate(copy))
-  local bar = html.bar(t.GB_s / copy, share)
-  return html.markup(html.escape(text) .. '<br>' .. bar .. '<br><small>' .. html.escape(share) .. '</small>', "rate")
-end
-
-local KERNELS = { { "compiled", "compiled" }, { "cache", "from the cache" }, { "ahead", "ahead of time" },
-                  { "shared", "a shared kernel" } }
-
-local function kernel_cell(t)
-  local lines = { html.escape(t.family or "") }
-  for _, k in ipairs(KERNELS) do
-    local ranks = t.kernel and t.kernel[k[1]] or 0
-    if ranks > 0 then lines[#lines + 1] = html.escape(k[2] .. " in " .. format.plural(ranks, "rank")) end
-  end
-  if t.launches then lines[#lines + 1] = html.escape(format.plural(t.launches, "launch", "launches")) end
-  return html.markup(table.concat(lines, '<br>'), "kernel")
-end
-
-local function types(data)
-  local list, rows, rest = {}, {}, { n = 0, bytes = 0 }
-  for i, t in ipairs(data.types) do list[i] = { t = t, order = i, bytes = (t.bytes or 0) + sum(t.left, "bytes") } end
-  table.sort(list, by_bytes)
-  for i, one in ipairs(list) do
-    local t = one.t
-    if i > TYPES_MAX then
-      rest.n, rest.bytes = rest.n + 1, rest.bytes + one.bytes
-    else
-      local extent = t.extent and "<br><small>extent " .. format.bytes(t.extent) .. "</small>" or ""
-      local size = bytes_or(t.size, "–") .. extent
-      rows[i] = { html.markup(describe_type(t), "type"), html.markup(thumbnail(t), "thumb"), html.markup(size, "size"),
-                  html.number(count_or(t.calls, "–")), html.number(bytes_or(t.bytes, "–")),
-                  rate_cell(t, data.gpu.copy_GB_s), kernel_cell(t) }
-    end
-  end
-  if #rows == 0 then return "" end
-  local note = "Rates are packed bytes from launch to completion."
-  if data.gpu.copy_GB_s then
-    note = note .. " A bar is full where packing is as quick as a copy of as many bytes within this GPU's memory."
-  end
-  local more = rest.n > 0 and html.p(string.format("%s more, with %s, are not shown.", format.plural(rest.n, "type"),
-                                                   format.bytes(rest.bytes))) or ""
-  return html.p(note) .. html.p("In the layouts a colour is the place in the packed bytes, from blue (first) to orange "
-    .. "(last); grey is not packed; a red frame is packed more than once. ⋮ and dotted lines: parts are left out.")
-    .. html.table("Datatypes, those with most bytes first",
-      { "Type, and how it travelled", "Layout", "Size", ">Calls", ">Bytes", "Rate", "Kernel" }, rows) .. more
-end
-
 local function left_section(left)
   local rows = {}
   for i, l in ipairs(left) do
     local named = format.cut(table.concat(l.types, "; "), 200)
-    rows[i] = { html.cell(l.why), html.cell(named), html.number(count_or(l.calls, "uncounted")),
-                html.number(bytes_or(l.bytes, "uncounted")) }
+    rows[i] = { html.cell(l.why), html.cell(named), html.number(format.count_or(l.calls, "uncounted")),
+                html.number(format.bytes_or(l.bytes, "uncounted")) }
   end
   if #rows == 0 then return html.p("Nothing that stridec counted.") end
   return html.table("Calls that the MPI served, by reason", { "Reason", "Types", ">Calls", ">Bytes" }, rows)
@@ -301,13 +204,13 @@ end
 -- Sentences about the run as a whole, for advice.rules.
 local function facts_of(data)
   local facts, copy, compiled, ranks = {}, data.gpu.copy_GB_s, 0, 0
-  for _, t in ipairs(data.types) do
+  for _, t in ipairs(data.forms) do
     local slow = copy and copy > 0 and t.GB_s and t.GB_s < SLOW * copy and (t.bytes or 0) >= SLOW_BYTES
     if slow and not facts.slow then
-      facts.slow = string.format("%s packed at %s GB/s, %s of a copy.", M.name_of(t), format.rate(t.GB_s),
+      facts.slow = string.format("%s packed at %s GB/s, %s of a copy.", types.name_of(t), format.rate(t.GB_s),
                                  format.percent(t.GB_s, copy))
     end
-    local k = t.kernel and t.kernel.compiled or 0
+    local k = t.kernel.compiled or 0
     compiled, ranks = compiled + (k > 0 and 1 or 0), math.max(ranks, k)
   end
   if compiled > 0 then
@@ -323,6 +226,9 @@ local function reasons_of(data, left, list)
   for _, l in ipairs(left) do reasons[#reasons + 1] = l end
   for _, p in ipairs(list) do
     for _, w in ipairs(p.whys) do reasons[#reasons + 1] = w end
+  end
+  for _, t in ipairs(data.forms) do
+    for _, remark in ipairs(t.remarks) do reasons[#reasons + 1] = { why = remark } end
   end
   return reasons
 end
@@ -356,7 +262,7 @@ function M.page(text)
     headline(data),
     html.section("help", "What would help", help(data, left, list)),
     html.section("ways", "Bytes by way and reason", protocols(data, list)),
-    html.section("types", "Datatypes", types(data)),
+    html.section("types", "Datatypes", types.html(data.forms, data.gpu.copy_GB_s)),
     html.section("ranks", "From rank to rank", map),
     html.section("left", "Left to the MPI", left_section(left)),
     '</main>\n</body>\n</html>\n',

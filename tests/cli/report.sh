@@ -53,7 +53,11 @@ check "what was left to the MPI" holds "$page" \
 check "what was not counted" holds "$page" 'used too seldom to be read</td><td></td><td class="n">uncounted</td>'
 check "what would help" holds "$page" '<strong>The ways were chosen by built-in figures</strong>'
 check "as long as it is needed" holds "$page" '<strong>Packing was far from what this GPU can do</strong>'
-[ "$(grep -o '<svg class="layout"' "$page" | wc -l)" -eq 5 ]
+check "types of one form are one" holds "$page" '<strong>column 1, column 2</strong>.*2 types of this form'
+check "with the sums of all" holds "$page" \
+    'oneshot with 512 B, 4 calls.*<td class="n">4</td><td class="n">2.00 KiB</td><td class="rate">0.80 GB/s'
+check "and each remark once" [ "$(grep -o 'a remark &lt;i&gt;' "$page" | wc -l)" -eq 1 ]
+[ "$(grep -o '<svg class="layout"' "$page" | wc -l)" -eq 6 ]
 check "a picture of each layout that is known" test $? -eq 0
 python3 tests/cli/report.py "$stridec" "$work" || failed=1
 
