@@ -4,6 +4,7 @@ local html = require "html"
 local M = {}
 
 local BINS_MAX, SIZE, SHADES, TOP = 64, 480, 8, 10
+local RANKS_MAX = 1 << 31
 
 -- Returns cells[from][to] in bins of ranks, the largest, the sum, and how many cells are not empty.
 local function gather(pairs_of, ranks, each)
@@ -117,6 +118,7 @@ end
 
 -- Returns the picture and its table, "" if no rank sent anything. `list` holds {from, to, bytes}.
 function M.html(list, ranks)
+  if ranks > RANKS_MAX or ranks ~= ranks // 1 then error({ "pairs.ranks is no number of ranks" }) end
   for _, p in ipairs(list) do check(p, ranks) end
   local each = math.max(1, math.ceil(ranks / BINS_MAX))
   local cells, most, least, sum = gather(list, ranks, each)

@@ -45,6 +45,7 @@ BROKEN = {
     '{"format": 1, "types": {}}': "types is an object, where a list is expected",
     '{"format": 1, "types": [{"calls": "x"}]}': r"types\[1\].calls is a text, where a number",
     '{"format": 1, "totals": {"bytes": -1}}': "totals.bytes is negative",
+    '{"format": 1, "pairs": {"ranks": 1e300, "bytes": []}}': "pairs.ranks is no number of ranks",
     '{"format": 1, "pairs": {"ranks": 4, "bytes": [[0, 9, 1]]}}': r"\[0, 9, 1\], of 4 ranks",
 }
 
