@@ -22,11 +22,15 @@ M.rules = {
   { reason = { "STRIDEC_HOST" },
     title = "Data in host memory was left to the MPI",
     advice = "Unset STRIDEC_HOST or set it to auto. Ranks of a node must share /dev/shm for it." },
-  { reason = { "too seldom", "not sent before", "again and again" },
+  { reason = { "too seldom", "not sent before" },
     title = "Types were used too seldom to be read",
     advice = "Make a type once, commit it, and use it for all messages. A type that is made anew for each "
       .. "message is seen as a new one. `stridec_register` (stridec.h) makes types known ahead of the first "
       .. "message." },
+  { reason = { "no derived type was" }, fine = true,
+    title = "There was nothing to do",
+    advice = "stridec serves derived datatypes: all in device memory, and in host memory those that are used again "
+      .. "and again. `stridec doctor --calls` says what becomes of each MPI call." },
   { reason = { "several memories" },
     title = "A message lay in several memories",
     advice = "Put what one message sends into one allocation, or send a message for each." },

@@ -153,9 +153,9 @@ local function headline(data)
                                   note and '<small>' .. html.escape(note) .. '</small>' or "")
   end
   tile("moved by stridec", format.bytes_or(t.bytes, "–"), t.calls and format.plural(t.calls, "call"))
-  local share = format.percent(t.left_bytes or 0, all) .. " of bytes"
+  local share = all > 0 and ", " .. format.percent(t.left_bytes or 0, all) .. " of bytes" or ""
   tile("left to the MPI", format.bytes_or(t.left_bytes, "–"),
-       t.left_calls and format.plural(t.left_calls, "call") .. ", " .. share)
+       t.left_calls and format.plural(t.left_calls, "call") .. share)
   local forms = #data.forms < #data.types and "of " .. format.plural(#data.forms, "form")
   tile("datatypes", format.count(#data.types), forms)
   local best, copy = best_rate(data), data.gpu.copy_GB_s
