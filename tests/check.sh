@@ -192,6 +192,7 @@ for b in "$build" "$mpich"; do
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
+        run "reports and pictures" tests/cli/report.sh "$b"
         run "around the examples" tests/examples.sh "$b" --around
     else
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"

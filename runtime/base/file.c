@@ -88,6 +88,30 @@ char *file_read(const char *path, enum file_from from, size_t most, size_t *byte
     return NULL;
 }
 
+char *file_read_input(const char *path, size_t most, size_t *bytes, const char **why)
+{
+    FILE *f = fopen(path, "rbe");
+    char *text = NULL;
+    *bytes = 0, *why = NULL;
+    for (size_t room = 1 << 16; f && !feof(f) && !ferror(f); room *= 2) {
+        char *more = *bytes <= most ? realloc(text, room + 1) : NULL;
+        if (!more) {
+            errno = *bytes <= most ? ENOMEM : EFBIG;
+            break;
+        }
+        text = more;
+        *bytes += fread(text + *bytes, 1, room - *bytes, f);
+    }
+    if (!f || !feof(f)) {
+        *why = strerror(errno);
+        free(text);
+        text = NULL;
+    }
+    if (f) fclose(f);
+    if (text) text[*bytes] = '\0';
+    return text;
+}
+
 bool file_folder(const char *folder, enum file_from from, const char **why)
 {
     struct stat st;

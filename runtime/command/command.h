@@ -20,7 +20,7 @@ struct option {
     const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none */
     const char *help;    /* lines, with \n between them */
 };
-#define OPTIONS_MAX 8
+#define OPTIONS_MAX 10
 
 /* The words after a subcommand's name. */
 struct args {
@@ -43,6 +43,7 @@ struct command {
     int (*run)(const struct args *a);
 };
 extern const struct command commands[];   /* ends with name == NULL */
+extern const struct command *command_running;   /* the one that was asked for; NULL: none so far (messages.c) */
 
 /* Reads argv[1] and the words after it; "--" ends the options. The caller frees a->word. Returns 0, the exit status
  * after a message, or OPTIONS_HELP for --help. */
@@ -65,12 +66,14 @@ int inspect_cache(void);   /* cached.c */
 int disassemble(const void *cubin, size_t bytes, struct reason *why);
 int gen_main(const struct args *a);
 int run_main(const struct args *a);
+int report_main(const struct args *a);
 int doctor_main(const struct args *a);
 int tune_main(const struct args *a);
 /* Returns 1 if the MPI itself takes device memory, else 0 (in libstridec.so). */
 int stridec_mpi_cuda_aware(void);
 
-/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis and returns 2. */
+/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis of the running
+ * command and returns 2. */
 int failure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int usage_error(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

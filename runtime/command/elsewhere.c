@@ -62,5 +62,6 @@ static int elsewhere(const struct args *a)
 
 int inspect_main(const struct args *a) __attribute__((alias("elsewhere")));
 int gen_main(const struct args *a) __attribute__((alias("elsewhere")));
+int report_main(const struct args *a) __attribute__((alias("elsewhere")));
 int tune_main(const struct args *a) __attribute__((alias("elsewhere")));
 int doctor_main(const struct args *a) __attribute__((alias("elsewhere")));

@@ -1,7 +1,6 @@
 /* main.c: the stridec command: the table of subcommands, --help and --version. */
 #include "command.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +30,8 @@ static const struct option inspect_options[] = {
     {"--arch", "sm_NN",
      "for this architecture, as gen/gpus.lua has it: a GPU of it may get other plans. Default the architecture of the\n"
      "GPU present, else sm_90; for PTX and machine code the newest that NVRTC knows; gfxNN stands for --target hip"},
+    {"--svg", NULL, "a picture of one type: its memory and its tree, as built and in canonical form"},
+    {"-o", "FILE", "where to write the picture; default standard output"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };
@@ -42,6 +43,11 @@ static const struct option gen_options[] = {
      "sources of kernels for AMD GPUs (hip): they are not compiled, and programs do not use them"},
     {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows;\n"
      "gfxNN stands for --target hip"},
+    {NULL, NULL, NULL},
+};
+
+static const struct option report_options[] = {
+    {"-o", "FILE", "the page to write; default FILE.json with .html in place of .json"},
     {NULL, NULL, NULL},
 };
 
@@ -75,7 +81,8 @@ const struct command commands[] = {
      "run a program with stridec under its MPI calls",
      "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
     {"inspect",
-     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
+     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm | --svg [-o FILE]] "
+     "[--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
      "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP "
@@ -86,6 +93,11 @@ const struct command commands[] = {
      inspect_options, false, inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
+    {"report", "FILE.json [-o FILE]", "make one HTML page of a run's statistics",
+     "  FILE.json is what `stridec run --stats=json:FILE.json` wrote; - is standard input. The page needs no network\n"
+     "  and no other file. It shows bytes by way and reason, the types with their layouts and rates, who sent how\n"
+     "  much to whom, what was left to the MPI and why, and what would help.\n",
+     report_options, false, report_main},
     {"tune",
      "[--mpi MPI] [-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], "
      "or --show [FILE] [TYPE COUNT]...",
@@ -102,36 +114,6 @@ static const struct command *find_command(const char *name)
     while (c->name && strcmp(c->name, name) != 0)
         c++;
     return c->name ? c : NULL;
-}
-
-static void complain(const char *name, const char *format, va_list args)
-{
-    fprintf(stderr, "stridec%s%s: ", name ? " " : "", name ? name : "");
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
-int failure(const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    complain(name, format, args);
-    va_end(args);
-    return 1;
-}
-
-int usage_error(const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    complain(name, format, args);
-    va_end(args);
-    const struct command *c = name ? find_command(name) : NULL;
-    if (c)
-        fprintf(stderr, "usage: stridec %s %s\n", name, c->synopsis);
-    else
-        fprintf(stderr, "usage: stridec COMMAND ...; stridec --help lists the commands\n");
-    return EXIT_USAGE;
 }
 
 static int help_all(void)
@@ -184,6 +166,7 @@ static int help(int argc, char **argv)
 static int run_command(const struct command *c, int argc, char **argv)
 {
     struct args a;
+    command_running = c;
     int status = options_read(&a, c, argc, argv);
     status = status == OPTIONS_HELP ? help_one(c) : status != 0 ? status : c->run(&a);
     free(a.word);
