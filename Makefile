@@ -29,7 +29,7 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside elsewhere)
+START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside elsewhere text) $(BUILD)/gen/nearest.o
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c)))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) \
             $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o

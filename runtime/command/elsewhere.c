@@ -38,6 +38,10 @@ static int elsewhere(const struct args *a)
     char path[PATH_MAX], **all = calloc((size_t)a->argc + 2, sizeof *all);
     if (!all)
         return failure(name, "out of memory");
+    if (options_has(a, "--sim") && run_simulated(name) != 0) {
+        free(all);
+        return EXIT_FAILED;
+    }
     if (find_beside(PROGRAM, path)) {
         all[0] = (char *)(uintptr_t)"stridec";
         memcpy(all + 1, a->argv, (size_t)a->argc * sizeof *all);
