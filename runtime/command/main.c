@@ -54,9 +54,15 @@ static const struct option tune_options[] = {
 };
 
 static const struct option doctor_options[] = {
+    {"--messages", NULL,
+     "send checked messages by each protocol that is possible here, from host and device memory, and verify every "
+     "byte; under mpirun -n 2 or more"},
+    {"--sim", NULL, "look at the simulated GPU instead"},
     {"--calls", NULL,
      "each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed through, and "
      "why"},
+    {"--json", NULL, "one JSON object: version, ranks, worst, findings"},
+    {"--color", "WHEN", "auto (the default: on a terminal, not under mpirun, unless NO_COLOR is set), always or never"},
     {NULL, NULL, NULL},
 };
 
@@ -77,9 +83,11 @@ const struct command commands[] = {
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
     {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
-    {"doctor", "[--calls]",
-     "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls", "", doctor_options,
-     false, doctor_main},
+    {"doctor", "[PROGRAM] [--messages] [--sim] [--json] [--color WHEN], or --calls",
+     "check driver, GPUs, NVRTC, C compiler, MPI, launcher, limits, cache and tuned table; or a program",
+     "Each line says ok, warn (stridec works, but slower or not in all) or bad, and what mends it. With PROGRAM also "
+     "whether stridec can serve it: an MPI program, a script or an interpreter. Under mpirun there is one report for "
+     "all ranks.", doctor_options, false, doctor_main},
     {NULL, NULL, NULL, NULL, NULL, false, NULL},
 };
 

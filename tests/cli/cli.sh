@@ -44,7 +44,7 @@ fits() {   # COLUMNS ARGUMENT...
     COLUMNS=$most "$stridec" "$@" >"$work/out" || return 1
     awk -v most="$most" 'length > most && split($0, word, " ") > 3 { print; wide = 1 } END { exit wide }' "$work/out"
 }
-for command in --help 'run --help' 'inspect --help' 'gen --help' 'tune --help' 'doctor --help'; do
+for command in --help 'run --help' 'inspect --help' 'gen --help' 'tune --help' 'doctor --help' doctor; do
     check "$command in 60 columns" fits 60 $command
     check "$command in 80 columns" fits 80 $command
 done
@@ -348,11 +348,12 @@ fi
 no_compiler() { STRIDEC_CC=/nothing returns 0 out '^warn +compiler +STRIDEC_CC=/nothing' doctor; }
 check "doctor finds no compiler" no_compiler
 check "doctor lists the calls" returns 0 out '^MPI_Send +accelerated +[a-z]' doctor --calls
-check "doctor takes nothing else" returns 2 err 'unexpected calls$' doctor calls
+check "doctor takes one program" returns 2 err 'unexpected -x: one program' doctor true -- -x
+check "doctor lists the calls alone" returns 2 err '[-]-calls stands alone' doctor --calls --json
 check "doctor tells the version" returns 0 out "^ok +stridec +$(cat "$root/VERSION"), generator " doctor
 unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' doctor; }
 check "doctor finds a missing table" unreadable
-unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
+unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache .*every process compiles anew' doctor; }
 check "doctor finds an unwritable cache" unwritable
 check "tune with a word" returns 2 err "unexpected table: a table is written to -o FILE" tune --host table
 check "tune in no time" returns 2 err '[-]-seconds 0: it is a number of seconds' tune --seconds 0
@@ -489,6 +490,6 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
         tune --show "$work/tuned/table"
     STRIDEC_TUNE=$work/tuned/table check "doctor finds a damaged table" returns 1 out '^bad +tuned table.*:[0-9]+: knobs' doctor
 fi
-unknown() { STRIDEC_FROB=1 returns 0 err 'STRIDEC_FROB' doctor; }
+unknown() { STRIDEC_FROB=1 returns 0 out '^warn +variables +STRIDEC_FROB is not a variable' doctor; }
 check "doctor warns of unknown variables" unknown
 exit $failed
