@@ -33,7 +33,9 @@ char *checkup_pack(const struct checkup *c);
 /* Adds the findings of a rank; equal ones become one. Call it by ascending ranks on a list that is empty at first. */
 void checkup_merge(struct checkup *c, const char *packed, int rank, int ranks);
 
-/* Print to standard output: lines that fit the terminal, or one JSON object. */
+/* Print to standard output: lines that fit the terminal, or one JSON object. Its members: "stridec" (the version),
+ * "ranks" (how many were looked at), "worst" (a level), "findings": objects with "level" ("none", "ok", "warn", "bad"),
+ * "check", "name", "text", "fix" ("" for none) and "ranks" ("0-3,5", "" for a process without a job or for all). */
 void checkup_print(const struct checkup *c);
 void checkup_print_json(const struct checkup *c, const char *version);
 void checkup_free(struct checkup *c);

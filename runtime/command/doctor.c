@@ -55,12 +55,25 @@ static void add_row(void *arg, const struct messages_row *row)
     }
 }
 
+static bool as_json;
+
+static void print(const struct checkup *c)
+{
+    if (as_json) checkup_print_json(c, stridec_version);
+    else checkup_print(c);
+}
+
 /* The last word on a job whose MPI_Init ends the process: what this rank has found until then. */
-static const struct checkup *unsaid;
+static struct checkup *unsaid;
 
 static void say_rest(void)
 {
-    if (unsaid && doctor_start_rank() == 0) checkup_print(unsaid);
+    if (!unsaid || doctor_start_rank() != 0) return;
+    unsaid->check = "mpi";
+    checkup_add(unsaid, LEVEL_BAD, "MPI_Init ends the program: its message is on standard error");
+    checkup_fix(unsaid, "does a small program without stridec start by the same mpirun?");
+    print(unsaid);
+    fflush(stdout);
 }
 
 /* Collects the findings of all ranks on rank 0, and those of --messages. Returns false on other ranks. */
@@ -122,9 +135,8 @@ int doctor_main(const struct args *a)
     int status = read_arguments(a);
     if (status != 0) return status;
     if (option(a, "--calls")) return list_calls();
-    bool prints = look(&c, a);
-    if (prints && option(a, "--json")) checkup_print_json(&c, stridec_version);
-    else if (prints) checkup_print(&c);
+    as_json = option(a, "--json");
+    if (look(&c, a)) print(&c);
     status = checkup_worst(&c) == LEVEL_BAD ? EXIT_FAILED : 0;
     checkup_free(&c);
     return status;

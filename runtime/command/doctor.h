@@ -30,6 +30,8 @@ int doctor_start_rank(void);
 int doctor_start_size(void);
 /* Returns the name of the MPI that an mpirun belongs to, as abi_check.h has it; NULL if it does not say. */
 const char *doctor_mpirun_family(const char *path);
+/* Returns true if it may start jobs of the MPI that stridec is for. */
+bool doctor_mpirun_fits(const char *family);
 
 /* doctor_program.c: looks at a program, as `stridec run` would start it. */
 void doctor_program(struct checkup *c, const char *program);

@@ -63,12 +63,13 @@ void doctor_cuda_aware(struct checkup *c)
 
 /* Variables that launchers leave in the environment. `family`: the only MPI that joins such a job; NULL: any may. */
 static const struct launcher {
-    const char *rank, *size, *also, *name, *family;
+    const char *rank, *size, *name, *family;
+    bool alone;   /* a job of one rank is none: the shell of a job also has the variables */
 } launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "Open MPI's mpirun", OPEN_MPI},
-    {"PMI_RANK", "PMI_SIZE", NULL, "MPICH's mpirun, or another one with PMI", MPICH},
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", NULL, "a launcher with PMIx", NULL},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "srun, without PMIx or PMI", ""},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", OPEN_MPI, false},
+    {"PMI_RANK", "PMI_SIZE", "MPICH's mpirun, or another one with PMI", MPICH, false},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "a launcher with PMIx", NULL, false},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun, without PMIx or PMI", "", true},
 };
 #define LAUNCHERS (sizeof launchers / sizeof *launchers)
 
@@ -82,6 +83,12 @@ static bool joins_jobs(const struct launcher *l, const struct launcher *first)
     return !own || strcmp(own, l->family) == 0 || (strcmp(own, OPEN_MPI) != 0 && strcmp(own, MPICH) != 0);
 }
 
+static int size_of(const struct launcher *l)
+{
+    const char *size = getenv(l->size);
+    return size ? atoi(size) : 1;
+}
+
 /* Returns the launcher that started this process, by preference one whose jobs this MPI joins; NULL for none. */
 static const struct launcher *find_launcher(bool *joins)
 {
@@ -89,7 +96,7 @@ static const struct launcher *find_launcher(bool *joins)
     *joins = false;
     for (size_t i = 0; i < LAUNCHERS && !*joins; i++) {
         const struct launcher *l = &launchers[i];
-        if (!getenv(l->rank) || (l->also && !getenv(l->also))) continue;
+        if (!getenv(l->rank) || (l->alone && size_of(l) < 2)) continue;
         *joins = joins_jobs(l, first);
         first = *joins || !first ? l : first;
     }
@@ -114,8 +121,7 @@ int doctor_start_size(void)
 {
     bool joins;
     const struct launcher *l = find_launcher(&joins);
-    const char *size = l ? getenv(l->size) : NULL;
-    return size ? atoi(size) : 1;
+    return l ? size_of(l) : 1;
 }
 
 void doctor_launcher(struct checkup *c)
@@ -152,14 +158,20 @@ const char *doctor_mpirun_family(const char *path)
     return NULL;
 }
 
+bool doctor_mpirun_fits(const char *family)
+{
+    const char *own = abi_check_built_for();
+    bool any = !own || (strcmp(own, OPEN_MPI) != 0 && strcmp(own, MPICH) != 0);   /* the standard ABI */
+    return !family || any || strcmp(family, own) == 0;
+}
+
 /* Finds an mpirun of the MPI that stridec is for, under another name. */
 static bool find_own_mpirun(char path[PATH_MAX])
 {
     static const char *const names[] = {"mpirun.openmpi", "mpirun.mpich", "mpiexec", "orterun", "mpiexec.hydra"};
-    const char *own = abi_check_built_for();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *family = file_program(names[i], path) ? doctor_mpirun_family(path) : NULL;
-        if (family && own && strcmp(family, own) == 0) return true;
+        if (family && doctor_mpirun_fits(family)) return true;
     }
     return false;
 }
@@ -173,7 +185,7 @@ void doctor_mpirun(struct checkup *c)
         return;
     }
     const char *family = doctor_mpirun_family(path);
-    if (!family || !own || strcmp(family, own) == 0) {
+    if (doctor_mpirun_fits(family)) {
         checkup_add(c, LEVEL_OK, "%s, %s", path, family ? family : "of an MPI that it does not name");
         return;
     }

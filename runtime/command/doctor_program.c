@@ -191,10 +191,8 @@ static void check_preload(struct checkup *c)
 {
     static const char *const places[] = {"stridec", "../../bin/stridec", "../../../bin/stridec", NULL};
     char run[PATH_MAX], mpirun[PATH_MAX], out[16384];
-    const char *own = abi_check_built_for();
     if (doctor_start() != START_NONE || !file_program("mpirun", mpirun) || !find_beside(places, run)) return;
-    const char *family = doctor_mpirun_family(mpirun);
-    if (!family || !own || strcmp(family, own) != 0) return; /* doctor_mpirun has reported it */
+    if (!doctor_mpirun_fits(doctor_mpirun_family(mpirun))) return; /* doctor_mpirun has reported it */
     int status =
         capture((char *[]){mpirun, (char *)(uintptr_t) "-n", (char *)(uintptr_t) "1", run, (char *)(uintptr_t) "run",
                            (char *)(uintptr_t) "--", (char *)(uintptr_t) "env", NULL},

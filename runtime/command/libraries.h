@@ -17,7 +17,8 @@ enum elf_kind {
 enum elf_kind libraries_kind(const char *file, char loader[PATH_MAX]);
 /* Calls `each` for the names of the shared libraries that an ELF file needs (DT_NEEDED), and those that its needed
  * libraries need, as the loader finds them. Where one is missing, for this one alone, with path NULL. Runs the loader,
- * not the file, with the present LD_LIBRARY_PATH and without LD_PRELOAD. Returns 0, or -1 if the loader can't tell. */
+ * never the file, with the present LD_LIBRARY_PATH and without LD_PRELOAD. A file names its own loader: do not ask
+ * about one that is not trusted. Returns 0, or -1 if the loader can't tell. */
 int libraries_of(const char *file, void (*each)(const char *soname, const char *path, void *arg), void *arg);
 
 #endif

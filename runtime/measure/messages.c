@@ -232,23 +232,23 @@ static int send_one(struct job *j, struct side *out, struct side *in, int number
     enum stridec_path path = STRIDEC_PATH_MPI;
     MPI_Request request[2];
     MPI_Status statuses[2];   /* unused: gcc warns of MPICH's MPI_STATUSES_IGNORE */
-    int found[2], theirs[2] = {-1, 0};
+    int found, theirs = -1;
     char why[WHY_MAX] = "";
     bool filled = side_fill(out, j, seed_of(j->rank, number)) && side_fill(in, j, before);
     MPI_Irecv(in->user, 1, in->type, j->from, number, MPI_COMM_WORLD, &request[0]);
     interpose_depth++;
     api_query_path(out->user, 1, out->type, j->to, MPI_COMM_WORLD, &path, why, sizeof why);
     interpose_depth--;
-    found[0] = filled ? find_row(want->memory, path) : -1, found[1] = filled;
-    PMPI_Sendrecv(found, 2, MPI_INT, j->to, 0, theirs, 2, MPI_INT, j->from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    found = filled ? find_row(want->memory, path) : -1;
+    PMPI_Sendrecv(&found, 1, MPI_INT, j->to, 0, &theirs, 1, MPI_INT, j->from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Isend(out->user, 1, out->type, j->to, number, MPI_COMM_WORLD, &request[1]);
     MPI_Waitall(2, request, statuses);
-    long wrong = filled && theirs[1] ? compare(in, j, &out->shape, seed_of(j->from, number), before) : -1;
-    if (theirs[0] >= 0) note(j, theirs[0], in, &out->shape, wrong);
+    if (filled && theirs >= 0)
+        note(j, theirs, in, &out->shape, compare(in, j, &out->shape, seed_of(j->from, number), before));
     int own = (int)(want - rows);
     if (path != want->path)
         snprintf(j->absent[own], WHY_MAX, "such messages go by %s: %s", stridec_path_name(path), why);
-    return found[0];
+    return found;
 }
 
 /* ---- a path ---- */

@@ -194,6 +194,15 @@ foreign() {   # each rank would be a job of its own: one report says so
     job 1 '^bad +launcher +.* and stridec is for .*: each rank would be a job of its own' 2 "$other/stridec" doctor &&
         [ "$(grep -c '^bad +launcher' "$work/out")" -le 1 ] && [ "$(grep -c ' stridec  ' "$work/out")" = 1 ]
 }
+slurm() {   # a step of several tasks that have no PMI; a shell of a job, which has the variables too
+    SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 says 1 '^bad +launcher +srun, without PMIx or PMI: each rank would be a job of its own' &&
+        SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 "$stridec" doctor >"$work/out"; [ ! -s "$work/out" ] &&
+        SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 says 0 '^ok +launcher +none'
+}
+no_init() {   # the MPI ends the process: what was found is told
+    PMI_RANK=0 PMI_SIZE=1 PMI_FD=99 "$stridec" doctor >"$work/out" 2>"$work/err"
+    grep -q '^bad  mpi .* MPI_Init ends the program' "$work/out" && grep -q '^ok   stridec ' "$work/out"
+}
 messages() {
     job 0 '^ok +host mpi +[0-9]+ messages, [0-9.]+ MB: every byte is right' 2 "$stridec" doctor --sim --messages || return 1
     for way in host\ {packed,shared,zerocopy} device\ {zerocopy,oneshot,staged,pipelined}; do
@@ -208,6 +217,8 @@ wrong() {   # a byte that another process's memory brings
         grep -q 'fix: please report it .*leave STRIDEC_TRANSPORT=zerocopy' "$work/out"
 }
 off() { job 0 '^- +host shared +not available: STRIDEC_HOST=off' 2 env STRIDEC_HOST=off "$stridec" doctor --messages; }
+check "a step without PMI" slurm
+case $("$stridec" doctor) in *"libstridec.so, for MPICH"*) check "an MPI_Init that ends the process" no_init ;; esac
 check "messages without ranks" says 2 'needs two ranks: mpirun -n 2 stridec doctor --messages' --messages
 if [ -z "${san:-}" ]; then   # mpirun can't take the sanitizer
     check "one report for all ranks" one_report
