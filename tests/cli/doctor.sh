@@ -54,7 +54,7 @@ one_fix_each() {   # every line that is no ok has a mend
 }
 ahead() {
     echo 'return { empty = contiguous(0, int) }' >"$work/nothing.lua"
-    "$stridec" run --sim -- "$stridec" gen "$work/nothing.lua" -o "$work/aot" --arch sm_80 || return 1
+    LD_LIBRARY_PATH=$build/sim "$stridec" gen "$work/nothing.lua" -o "$work/aot" --arch sm_80 || return 1
     STRIDEC_AOT=$work/aot SIMGPU_CARD=H200 says 1 "^bad +aot .* has nothing for GPU 0, sm_90: it holds sm_80 \\(2 modules\\)" --sim &&
         grep -q "fix: .stridec gen SPEC -o $work/aot --arch sm_90" "$work/out" &&
         STRIDEC_AOT=$work/aot SIMGPU_CARD=A100 says 0 "^ok +aot +$work/aot: sm_80" --sim &&
@@ -73,7 +73,7 @@ for want in sys.argv[1:]:
     assert str(d[key]) == value if key in d else any(f["name"] == key and value in f["text"] for f in d["findings"]), want
 ' "$@"
 }
-json() { STRIDEC_CACHE_DIR="$work/a \"b\\c" "$stridec" doctor --json | is_json ranks=1 worst=warn cache="a \"b\\c" stridec="$(cat "$root/VERSION")"; }
+json() { STRIDEC_LGO=1 STRIDEC_CACHE_DIR="$work/a \"b\\c" "$stridec" doctor --json | is_json ranks=1 worst=warn cache="a \"b\\c" stridec="$(cat "$root/VERSION")"; }
 # Under a terminal of 60 columns: a program, what it prints.
 terminal() {
     python3 -c '
@@ -154,7 +154,7 @@ clears() {   # an mpirun in whose jobs nothing is preloaded
 python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
 if [ -z "${MPI_TEST_SECOND:-}" ]; then
     check "an MPI program" program 0 "^ok +program +$halo needs Open MPI \\(libmpi.so.40, /.*\\), for which stridec is" "$halo"
-    check "which is preloaded under mpirun" grep -Eq '^ok +preload ' "$work/out"
+    [ -n "${san:-}" ] || check "which is preloaded under mpirun" grep -Eq '^ok +preload ' "$work/out"
     check "a launcher that clears the environment" clears
     check "a program of PATH without MPI" program 0 '^ok +program +/.*/true is dynamic, and needs no MPI itself' true
     [ -z "$python" ] || check "mpi4py's MPI" program 0 '^ok +program +its mpi4py needs Open MPI' "$python"
@@ -210,9 +210,13 @@ messages() {
     done
     grep -Eq '^- +device device +not available: this MPI takes no device memory' "$work/out"
 }
+aware() {   # where the MPI takes device memory
+    job 0 '^ok +device device +[1-9][0-9]* messages' 2 env LD_PRELOAD="$build/sim/libaware.so" SIMGPU_OPEN=1 "$stridec" doctor --sim --messages &&
+        grep -Eq '^ok +device mpi +[1-9][0-9]* messages' "$work/out"
+}
 wrong() {   # a byte that another process's memory brings
     job 1 '^bad +host zerocopy +[1-9][0-9]* of [0-9]+ messages wrong: rank [01] from rank [01], .*: first at byte 0' 2 \
-        env LD_PRELOAD="$build/tests/mpi/libflip.so" "$stridec" doctor --messages &&
+        env CUDA_VISIBLE_DEVICES= LD_PRELOAD="$build/tests/mpi/libflip.so" "$stridec" doctor --messages &&
         grep -Eq '^ok +host shared ' "$work/out" && grep -Eq '^- +device zerocopy +not available: no GPU on every rank' "$work/out" &&
         grep -q 'fix: please report it .*leave STRIDEC_TRANSPORT=zerocopy' "$work/out"
 }
@@ -227,6 +231,7 @@ if [ -z "${san:-}" ]; then   # mpirun can't take the sanitizer
     [ -z "$other" ] || check "under the launcher of another MPI" foreign
     check "messages to one rank" job 0 '^warn +messages +rank 0: none sent|^warn +messages +none sent' 1 "$stridec" doctor --messages
     check "messages by each protocol" messages
+    [ -n "${MPI_TEST_SECOND:-}" ] || check "messages of a CUDA-aware MPI" aware
     check "a wrong byte in a message" wrong
     [ -n "${MPI_TEST_SECOND:-}" ] || check "a protocol that is switched off" off
 fi
