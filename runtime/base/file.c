@@ -47,6 +47,16 @@ int file_open(const char *path, int flags, enum file_from from, const char **why
     return fd;
 }
 
+int file_look(const char *path)
+{
+    struct stat st;
+    int fd = file_above_stdio(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))) return fd;
+    close(fd);
+    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    return -1;
+}
+
 int file_make(const char *path, const char **why)
 {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;

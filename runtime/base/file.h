@@ -22,6 +22,9 @@ enum file_from { FILE_OWN, FILE_INSTALLED };
 bool file_trusted(const struct stat *st, mode_t kind, enum file_from from, const char **why);
 /* Returns a file descriptor above 2, closed on exec, or -1. O_CREAT makes a file with mode 0600. */
 int file_open(const char *path, int flags, enum file_from from, const char **why);
+/* Opens a regular file of anybody for reading, links followed: for content that is only looked at. Returns a descriptor
+ * above 2, or -1 with errno. */
+int file_look(const char *path);
 /* Makes a file with mode 0600 and opens it for reading and writing. Removes this user's old file of that name. */
 int file_make(const char *path, const char **why);
 /* Returns the file's bytes and a terminator, malloc'd; NULL if it has more than `most` bytes or can't be read. */

@@ -226,8 +226,11 @@ static int check_names(const struct request *r, const struct spec *spec)
         size_t i = 0;
         while (i < spec->count && strcmp(spec->item[i].name, r->names[n]) != 0)
             i++;
-        if (i == spec->count)
-            return failure("inspect", "%s has no type '%s'", r->path, r->names[n]);
+        if (i < spec->count)
+            continue;
+        struct reason why;
+        stages_no_type(r->path, r->names[n], spec, &why);
+        return failure("inspect", "%s", why.text);
     }
     return 0;
 }
