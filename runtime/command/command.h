@@ -101,6 +101,8 @@ void stages_free(struct stages *l);
 bool stages_signature(const char *text);
 /* Loads the types of a file as spec_load does, or a signature as one type named "signature". */
 struct spec *stages_load(const char *text, struct reason *why);
+/* Loads each of n > 0 texts by stages_load. The types of all stand in the order of the texts; names may be equal. */
+struct spec *stages_load_all(char *const texts[], int n, struct reason *why);
 
 /* ---- files beside the program (beside.c) ---- */
 

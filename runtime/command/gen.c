@@ -1,4 +1,4 @@
-/* gen.c: stridec gen: compiles the types of a spec, and writes a manifest for STRIDEC_AOT (read by kernel/aot.c).
+/* gen.c: stridec gen: compiles the types of specs and signatures, and writes a manifest for STRIDEC_AOT (read by kernel/aot.c).
  * It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form signature
  * ("generic" and "links" serve all types), architecture or host_compiler_machine's text, file, XXH64 of the file as 16
  * hex digits, generator version. Of the target hip there are sources alone: no backend loads such modules. */
@@ -259,8 +259,6 @@ static int read_arguments(struct job *job, const struct args *a)
                            job->targets & 1 << TARGET_HOST ? ": code for the host is for this processor" : "");
     if (!a->words || !job->folder)
         return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
-    if (a->words > 1)
-        return usage_error("gen", "unexpected %s: one spec file at a time", a->word[1]);
     if (strlen(job->folder) > PATH_MAX - 80)
         return usage_error("gen", "the folder's name is too long");
     return 0;
@@ -273,7 +271,7 @@ int gen_main(const struct args *a)
     int status = read_arguments(&job, a);
     if (status != 0)
         return status;
-    struct spec *spec = spec_load(a->word[0], &why);
+    struct spec *spec = stages_load_all(a->word, a->words, &why);
     if (!spec)
         return failure("gen", "%s", why.text);
     struct gen *g = gen_open(&why);

@@ -75,8 +75,11 @@ const struct command commands[] = {
      "moves\n"
      "  it. All in bytes: 's(100,4096,d(400))@16'\n",
      inspect_options, false, inspect_main},
-    {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
-     "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
+    {"gen", "SPEC... -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
+     "compile the types of spec files ahead of time, for STRIDEC_AOT=DIR",
+     "  SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line each,\n"
+     "  as `stridec inspect --signature` prints them.\n",
+     gen_options, false, gen_main},
     {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
     {"doctor", "[--calls]",

@@ -215,6 +215,11 @@ fi
 if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/ptx" 2>"$work/err"; then
     check "PTX" grep -q 'entry stridec_pack_w' "$work/ptx"
     check "gen" returns 0 out 'manifest: 5 types' gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90,sm_80
+    printf '# two\na\ts(7,24,d(4))\n\ns(5,24,d(4))\n' >"$work/list"
+    check "gen of a spec, a list of signatures and a signature" returns 0 out 'all/manifest: 8 types, 6 shapes' \
+        gen "$work/mixed.lua" "$work/list" 's(9,24,d(4))' -o "$work/all" --arch sm_90
+    check "gen of a bad list" returns 1 err '[/0-9]:2: signature: ' \
+        gen "$work/mixed.lua" <(echo 'd(4)'; echo 'd(4') -o "$work/never" --arch sm_90
     manifest=$work/new/aot/manifest
     check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
     lines() {   # generic, links and three forms, each for two architectures
