@@ -17,7 +17,7 @@ extern const char stridec_version[];
 
 struct option {
     const char *name;    /* "--arch" */
-    const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none */
+    const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none; "[=HOW]" if it may have one */
     const char *help;    /* lines, with \n between them */
 };
 #define OPTIONS_MAX 8
@@ -48,7 +48,7 @@ extern const struct command commands[];   /* ends with name == NULL */
  * after a message, or OPTIONS_HELP for --help. */
 enum { OPTIONS_HELP = -1 };
 int options_read(struct args *a, const struct command *c, int argc, char **argv);
-/* Returns the option's value, its name if it takes none, or NULL if it is not given. */
+/* Returns the option's value, its name if it has none, or NULL if it is not given. */
 const char *option(const struct args *a, const char *name);
 void options_print(const struct command *c);
 

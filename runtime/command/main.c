@@ -10,7 +10,12 @@ const char stridec_version[] = STRIDEC_VERSION;
 
 static const struct option run_options[] = {
     {"--sim", NULL, "use the simulated GPU"},
-    {"--stats", NULL, "at the end print a table per datatype (rank 0)"},
+    {"--stats", "[=HOW]",
+     "at the end rank 0 prints what stridec did, by protocol and datatype, and what it left to the MPI.\n"
+     "--stats=all: every datatype; --stats=json:FILE: as JSON, into that file"},
+    {"--record", "FILE",
+     "at the end rank 0 writes the datatypes used as a spec: `stridec gen FILE -o DIR` compiles them, and\n"
+     "STRIDEC_AOT=DIR has a later run use that"},
     {NULL, NULL, NULL},
 };
 
@@ -63,7 +68,7 @@ static const struct option doctor_options[] = {
 _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_options, "the longest table");
 
 const struct command commands[] = {
-    {"run", "[--sim] [--stats] [--] PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
+    {"run", "[--sim] [--stats[=all | =json:FILE]] [--record FILE] [--] PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
      "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
     {"inspect",
      "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
