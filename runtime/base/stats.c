@@ -149,7 +149,6 @@ static struct way *way_of(struct stats_row *row, const char *transport, int64_t 
 
 void stats_add(struct stats_row *row, const struct stats_sample *s)
 {
-    if (row == &shared_row && !env_get()->stats) return;
     atomic_fetch_add_explicit(&row->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->bytes, s->bytes, memory_order_relaxed);
     if (s->nanoseconds) atomic_fetch_add_explicit(&row->timed, s->bytes, memory_order_relaxed);
@@ -157,7 +156,7 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
     atomic_fetch_add_explicit(&row->nanoseconds, s->nanoseconds, memory_order_relaxed);
     if (s->state) atomic_store_explicit(&row->state, s->state, memory_order_relaxed);
     if (s->device) atomic_store_explicit(&row->device, true, memory_order_relaxed);
-    struct way *w = s->transport ? way_of(row, s->transport, s->bytes) : NULL;
+    struct way *w = s->transport && row != &shared_row ? way_of(row, s->transport, s->bytes) : NULL;
     if (!w) return;
     atomic_fetch_add_explicit(&w->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->bytes, s->bytes, memory_order_relaxed);
@@ -165,7 +164,7 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
 
 void stats_set_why(struct stats_row *row, const char *transport, int64_t bytes, const char *why)
 {
-    struct way *w = way_of(row, transport, bytes);
+    struct way *w = row == &shared_row ? NULL : way_of(row, transport, bytes);
     pthread_mutex_lock(&rows_lock);
     if (w && !w->why) w->why = plain_copy(why);
     pthread_mutex_unlock(&rows_lock);

@@ -14,7 +14,7 @@ struct stats_row;
  * all types share one row that nobody reads. */
 struct stats_row *stats_row(const char *signature, const char *family);
 
-/* What is told of a row's first type. All texts are copied. */
+/* Describes a row's first type. All texts are copied. */
 #define STATS_READS_MAX 120
 struct stats_type {
     const char *form;        /* signature of the kernel's form: rows of one form are shown as one */
@@ -57,7 +57,7 @@ static inline void stats_add_sent(MPI_Comm comm, int peer, int64_t bytes)
     if (stats_sent) stats_add_sent_to(world_rank(comm, peer), bytes);
 }
 
-/* What the report tells beside the rows. */
+/* Facts for the report beside the rows. */
 struct stats_about {
     const char *empty;       /* why there may be no rows */
     long unread;             /* types used too seldom to be read */

@@ -208,7 +208,8 @@ static void put_pairs(FILE *f, const struct stats_job *job)
     fprintf(f, ",\n  \"pairs\": {\"ranks\": %d, \"bytes\": [", job->ranks);
     for (size_t i = 0; i < job->pairs; i++) {
         const struct stats_pair *p = &job->pair[i];
-        fprintf(f, "%s[%d, %d, %lld]", i == 0 ? "\n    " : i % 4 ? ", " : ",\n    ", p->from, p->to, (long long)p->bytes);
+        fputs(i == 0 ? "\n    " : i % 4 ? ", " : ",\n    ", f);
+        fprintf(f, "[%d, %d, %lld]", p->from, p->to, (long long)p->bytes);
     }
     fputs("]}\n}\n", f);
 }

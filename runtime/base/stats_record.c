@@ -99,7 +99,7 @@ bool stats_record(const struct stats_job *job, const char *path)
             stats_program(), job->ranks, job->ranks == 1 ? "" : "s", stats_version, job->gpu ? " on " : "",
             job->gpu ? job->gpu : "");
     put_types(f, job);
-    if (job->empty) fprintf(f, "    -- nothing was counted: %s\n", job->empty);
+    if (!HASH_COUNT(job->types)) fprintf(f, "    -- no types: %s\n", job->empty);
     fputs("}\n", f);
     bool good = fclose(f) == 0 && file_replace(path, 0644, text, size);
     int error = errno;

@@ -180,12 +180,12 @@ static void print_notes(const struct stats_notes *notes)
     for (int i = 0; i < notes->count && i < NOTES; i++) {
         const struct stats_note *n = &notes->note[i];
         char line[400], others[32] = "";
-        if (n->alike > 1) snprintf(others, sizeof others, " (and %d alike)", n->alike - 1);
+        if (n->alike > 1) snprintf(others, sizeof others, " and %d alike", n->alike - 1);
         if (n->way->message_bytes < 0)
-            snprintf(line, sizeof line, "%s: %.280s%s", n->way->protocol, n->way->why, others);
+            snprintf(line, sizeof line, "%s%s: %.280s", n->way->protocol, others, n->way->why);
         else
-            snprintf(line, sizeof line, "%s, %lld bytes: %.280s%s", n->way->protocol, (long long)n->way->message_bytes,
-                     n->way->why, others);
+            snprintf(line, sizeof line, "%s, %lld bytes%s: %.280s", n->way->protocol, (long long)n->way->message_bytes,
+                     others, n->way->why);
         fprintf(stderr, "  %c  ", 'a' + i);
         print_cut(line, 5);
     }

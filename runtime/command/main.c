@@ -68,7 +68,8 @@ static const struct option doctor_options[] = {
 _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_options, "the longest table");
 
 const struct command commands[] = {
-    {"run", "[--sim] [--stats[=all | =json:FILE]] [--record FILE] [--] PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
+    {"run", "[--sim] [--stats[=all | =json:FILE]] [--record FILE] [--] PROGRAM [ARGUMENT...]",
+     "run a program with stridec under its MPI calls",
      "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
     {"inspect",
      "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
@@ -82,8 +83,8 @@ const struct command commands[] = {
      inspect_options, false, inspect_main},
     {"gen", "SPEC... -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of spec files ahead of time, for STRIDEC_AOT=DIR",
-     "  SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line each,\n"
-     "  as `stridec inspect --signature` prints them.\n",
+     "  SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line\n"
+     "  each, as `stridec inspect --signature` prints them.\n",
      gen_options, false, gen_main},
     {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},

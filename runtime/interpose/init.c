@@ -63,6 +63,7 @@ static void start(void)
     rts_arm(least[domains]);
     if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
     count_ranks(rank);
+    atomic_store(&interpose_recording, env_get()->record != NULL);
     filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);

@@ -36,7 +36,7 @@ void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t b
         .launches = launches,
         .device = p->device != NULL,
         .transport = transport,
-        .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
+        .state = p->device && p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
     stats_add(p->layout->stats, &sample);
     if (tells) explain_path(p->layout, p->count, bytes, transport);

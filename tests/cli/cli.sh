@@ -301,6 +301,12 @@ fi
 loads_no_mpi() { ! ldd "$stridec" | grep -E 'libmpi|libcuda|libnvrtc'; }
 check "what starts programs loads no MPI" loads_no_mpi
 check "statistics" environment_has '^STRIDEC_STATS=1$' --stats --
+check "all statistics" environment_has '^STRIDEC_STATS=all$' --stats=all --
+check "statistics as JSON" environment_has '^STRIDEC_STATS=json:a b$' "--stats=json:a b" --
+for how in some json: json ''; do
+    check "statistics of the form '$how'" returns 2 err "^stridec run: --stats=$how: it is " run --stats=$how -- true
+done
+check "a record of the types" environment_has '^STRIDEC_RECORD=types[.]lua$' --record types.lua --
 no_stats() { ! environment_has '^STRIDEC_' -- || [ "$(grep -c '^STRIDEC_' "$work/env")" -eq 1 ]; }
 check "no statistics unless asked" no_stats   # STRIDEC_CACHE_DIR is this script's
 check "the program's status is the command's" returns 7 out '^a b$' run -- sh -c 'echo "$1 $2"; exit 7' sh a b
