@@ -1,7 +1,8 @@
 /* gen.c: stridec gen: compiles the types of specs and signatures, and writes a manifest for STRIDEC_AOT (read by
  * kernel/aot.c). It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form
  * signature ("generic" and "links" serve all types), architecture or host_compiler_machine's text, file, XXH64 of the
- * file as 16 hex digits, generator version. Of the target hip there are sources alone: no backend loads such modules. */
+ * file as 16 hex digits, generator version. Of the target hip there are sources alone: no backend loads such
+ * modules. */
 #include "base/file.h"
 #include "command.h"
 #include "device/gpu_runtime.h"

@@ -80,11 +80,12 @@ result "damaged modules are warned of and compiled anew"
 echo 'return { lu = vector(1638, 5, 90, double) }' >"$work/lu.lua"
 host() {   # NAME: what the library says
     STRIDEC_AOT=$work/host STRIDEC_CACHE_DIR=$work/cache.host STRIDEC_CC=/nowhere STRIDEC_LOG=debug \
-        tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run -- "$build/bench/cpu_pack" \
+        tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --stats -- "$build/bench/cpu_pack" \
         --only NAS_LU_y --least 65536 --most 65536 --ms 1 "$work/lu.json" >"$work/out" 2>&1
 }
 "$build/stridec" gen "$work/lu.lua" -o "$work/host" --target host >"$work/out" 2>&1 && host &&
-    grep -q 'in host memory: made ahead of time' "$work/out" && grep -q '1 cases, 0 wrong' "$work/out"
+    grep -q 'in host memory: made ahead of time' "$work/out" && grep -q '1 cases, 0 wrong' "$work/out" &&
+    grep -qE ' ahead  +.*vector[(]1638, 5, 90[)] of double$' "$work/out"
 result "code for the host made ahead of time is used without a compiler"
 for f in "$work"/host/*.so; do printf x | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null; done
 host && grep -q 'is damaged' "$work/out" && grep -q 'without code of its own' "$work/out" && grep -q ', 0 wrong' "$work/out"
