@@ -86,7 +86,7 @@ static const struct variable variables[] = {
      NULL},
     {"STRIDEC_STATS", NULL, "0", AT(stats_text), AS_TEXT, "statistics at MPI_Finalize", stats_problem},
     {"STRIDEC_RECORD", NULL, "none", AT(record), AS_PATH,
-     "file to which MPI_Finalize writes a spec of the types that were used, for `stridec gen`", NULL},
+     "file to which MPI_Finalize writes a spec of the committed types, for `stridec gen`", NULL},
     {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
     {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging",
      NULL},

@@ -37,7 +37,7 @@ struct env {
     enum env_stats stats_form;     /* STRIDEC_STATS=0|1|all|json:FILE: what MPI_Finalize tells */
     const char *stats_text;        /* its text; NULL if unset */
     const char *stats_file;        /* FILE of json:FILE; else NULL */
-    const char *record;            /* STRIDEC_RECORD: file for a spec of the types used, or NULL */
+    const char *record;            /* STRIDEC_RECORD: file for a spec of the committed types, or NULL */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
     enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory */
     struct host_ways on_host;      /* of `host`: code asks these */

@@ -32,7 +32,7 @@ struct stats_row {
     const char *family;
     int64_t size, extent;
     _Atomic int64_t calls, bytes, timed, launches, nanoseconds;   /* timed: bytes of timed calls */
-    atomic_bool device, described;
+    atomic_bool described;
     _Atomic(const char *) state;
     struct way way[WAYS];
     atomic_int ways;   /* those are set; a new one under rows_lock */
@@ -155,7 +155,6 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
     atomic_fetch_add_explicit(&row->launches, s->launches, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->nanoseconds, s->nanoseconds, memory_order_relaxed);
     if (s->state) atomic_store_explicit(&row->state, s->state, memory_order_relaxed);
-    if (s->device) atomic_store_explicit(&row->device, true, memory_order_relaxed);
     struct way *w = s->transport && row != &shared_row ? way_of(row, s->transport, s->bytes) : NULL;
     if (!w) return;
     atomic_fetch_add_explicit(&w->calls, 1, memory_order_relaxed);
@@ -254,10 +253,10 @@ static int state_index(const char *name)
 static void write_row(FILE *f, const struct stats_row *row)
 {
     int state = row->state ? state_index(row->state) : STATS_STATES;
-    fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%d", row->signature, row->family,
+    fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", row->signature, row->family,
             row->form ? row->form : row->signature, (long long)row->size, (long long)row->extent,
             (long long)row->calls, (long long)row->bytes, (long long)row->timed, (long long)row->launches,
-            (long long)row->nanoseconds, (int)row->device);
+            (long long)row->nanoseconds);
     for (int i = 0; i < STATS_STATES; i++) fprintf(f, "\t%d", i == state);
     fprintf(f, "\nc\t%s\n", or_empty(row->reads));
     if (row->whole) fprintf(f, "x\t%s\n", row->whole);

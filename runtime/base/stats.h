@@ -30,7 +30,6 @@ struct stats_sample {
     int64_t bytes;           /* packed bytes moved */
     int64_t nanoseconds;     /* from the first launch to its completion */
     int launches;            /* kernels and copies */
-    bool device;             /* a GPU moved them */
     const char *transport;   /* static: "device", "oneshot", "staged", "pack", ... */
     const char *state;       /* kernel_state at that time, or NULL */
 };

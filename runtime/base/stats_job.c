@@ -47,7 +47,7 @@ static struct stats_total *add_row(struct stats_job *job, char *line)
     if (size) t->size = size;
     if (extent) t->extent = extent;
     t->calls += number(&line), t->bytes += number(&line), t->timed += number(&line);
-    t->launches += number(&line), t->nanoseconds += number(&line), t->device += number(&line);
+    t->launches += number(&line), t->nanoseconds += number(&line);
     for (int i = 0; i < STATS_STATES; i++) t->states[i] += number(&line);
     return t;
 }
@@ -150,9 +150,9 @@ void stats_job_add(struct stats_job *job, char *text)
 
 static void write_total(FILE *f, const struct stats_total *t)
 {
-    fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", t->signature, t->family, t->form,
+    fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", t->signature, t->family, t->form,
             (long long)t->size, (long long)t->extent, (long long)t->calls, (long long)t->bytes, (long long)t->timed,
-            (long long)t->launches, (long long)t->nanoseconds, (long long)t->device);
+            (long long)t->launches, (long long)t->nanoseconds);
     for (int i = 0; i < STATS_STATES; i++) fprintf(f, "\t%lld", (long long)t->states[i]);
     fputc('\n', f);
     if (t->reads) fprintf(f, "c\t%s\n", t->reads);

@@ -34,7 +34,6 @@ struct stats_line {
 struct stats_total {
     const char *signature, *family, *form, *reads, *whole, *rule;   /* the last three: NULL if none */
     int64_t size, extent, calls, bytes, timed, launches, nanoseconds;   /* timed: bytes of timed calls */
-    int64_t device;                 /* ranks that moved it by a GPU */
     int64_t states[STATS_STATES];   /* ranks */
     const char *names[STATS_NAMES];
     struct stats_left left[STATS_REASONS];

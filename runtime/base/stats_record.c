@@ -1,7 +1,7 @@
 /* stats_record.c: the types of a run as a spec for `stridec gen`, for STRIDEC_RECORD.
  *
- * Types that a GPU moved on any rank; where no GPU moved any, all derived types that stridec read. Each is a signature
- * under the name that the program gave it, else t1, t2, ... */
+ * All derived types that the ranks committed, used or not: with STRIDEC_AOT each has its kernel asked for at commit.
+ * Each is a signature under the name that the program gave it, else t1, t2, ... */
 #include "file.h"
 #include "stats_job.h"
 #include <ctype.h>
@@ -57,14 +57,6 @@ static void put_signature(FILE *f, const char *text)
     fputs("}", f);
 }
 
-/* A GPU moved types of the job: only those are written. */
-static bool by_gpu(const struct stats_job *job)
-{
-    for (const struct stats_total *t = job->types; t; t = t->hh.next)
-        if (t->device && t->whole) return true;
-    return false;
-}
-
 static void put_type(FILE *f, const struct stats_total *t, const char *name)
 {
     fprintf(f, "    [\"%s\"] = ", name);
@@ -77,9 +69,8 @@ static void put_types(FILE *f, const struct stats_job *job)
     struct name *names = NULL, *n, *next;
     size_t bytes = 0;
     int unnamed = 0;
-    bool gpu = by_gpu(job);
     for (const struct stats_total *t = job->types; t; t = t->hh.next) {
-        if (!t->whole || (gpu && !t->device)) continue;
+        if (!t->whole) continue;
         const char *name = new_name(&names, t->names[0], &unnamed);
         bytes += strlen(t->whole);
         if (name && bytes <= WHOLE_MAX) put_type(f, t, name);

@@ -1,8 +1,8 @@
 /* gen.c: stridec gen: compiles the types of specs and signatures, and writes a manifest for STRIDEC_AOT (read by
  * kernel/aot.c). It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form
- * signature ("generic" and "links" serve all types), architecture or host_compiler_machine's text, file, XXH64 of the
- * file as 16 hex digits, generator version. Of the target hip there are sources alone: no backend loads such
- * modules. */
+ * signature (of a pair "A > A"; "generic" and "links" serve all types), architecture or host_compiler_machine's text,
+ * file, XXH64 of the file as 16 hex digits, generator version. Of the target hip there are sources alone: no backend
+ * loads such modules. */
 #include "base/file.h"
 #include "command.h"
 #include "device/gpu_runtime.h"
@@ -76,6 +76,33 @@ static bool is_done(const struct job *job, enum target target, const char *shape
     return false;
 }
 
+static int write_one(struct job *job, enum target target, const char *arch, int made, struct gen_kernel *k,
+                     const char *shape, struct reason *why)
+{
+    int status = made == 0 ? write_shape(job, target, shape, k->source, arch, why) : -1;
+    if (made == 0)
+        gen_kernel_free(k);
+    return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
+}
+
+/* Writes the module that copies between two layouts of one form that is no nest of strides: both ends of a message
+ * mostly have one form, and "links" does not serve such a form (kernel/typed_copy.c). */
+static int write_pair(struct job *job, struct gen *g, enum target target, const char *arch, const struct form *form)
+{
+    enum gen_family family = form_family(form);
+    char name[GEN_TARGET_MAX], *shape;
+    struct gen_kernel k;
+    struct reason why;
+    if (target == TARGET_HOST || family == GEN_STRIDED || family == GEN_CONTIGUOUS)
+        return 0;
+    if (asprintf(&shape, "%s > %s", form_signature(form), form_signature(form)) < 0)
+        return failure("gen", "out of memory");
+    target_text(target, arch, name);
+    int status = write_one(job, target, arch, gen_link(g, form, form, name, &k, &why), &k, shape, &why);
+    free(shape);
+    return status;
+}
+
 /* Writes the modules for an architecture of a target, NULL where it has none, except for types of the interpreter. */
 static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
                        struct stages *stages)
@@ -92,17 +119,10 @@ static int write_types(struct job *job, struct gen *g, const struct spec *spec, 
         job->shape[job->nshapes[target]++] = shape;
         if (write_shape(job, target, shape, source, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
+        if (write_pair(job, g, target, arch, l->form) != 0)
+            return 1;
     }
     return 0;
-}
-
-static int write_one(struct job *job, enum target target, const char *arch, int made, struct gen_kernel *k,
-                     const char *shape, struct reason *why)
-{
-    int status = made == 0 ? write_shape(job, target, shape, k->source, arch, why) : -1;
-    if (made == 0)
-        gen_kernel_free(k);
-    return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
 }
 
 /* Writes the modules that serve all types: the interpreter, and typed copies between any two layouts. */

@@ -14,7 +14,7 @@ static const struct option run_options[] = {
      "at the end rank 0 prints what stridec did, by protocol and datatype, and what it left to the MPI.\n"
      "--stats=all: every datatype; --stats=json:FILE: as JSON, into that file"},
     {"--record", "FILE",
-     "at the end rank 0 writes the datatypes used as a spec: `stridec gen FILE -o DIR` compiles them, and\n"
+     "at the end rank 0 writes the committed datatypes as a spec: `stridec gen FILE -o DIR` compiles them, and\n"
      "STRIDEC_AOT=DIR has a later run use that"},
     {NULL, NULL, NULL},
 };

@@ -35,7 +35,6 @@ void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t b
         .bytes = bytes,
         .nanoseconds = begun ? stats_now() - begun : 0,
         .launches = launches,
-        .device = p->device != NULL,
         .transport = transport,
         .state = !p->device ? host_pack_origin(p->layout) : p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };

@@ -61,6 +61,21 @@ folder=$work/own how=--stats longer own served && grep -q 'halo3d: verified' "$w
 result "the run is served by its own modules alone"
 folder=$work/aot
 
+# An indexed type from memory to memory: its kernel alone does not copy between the two ends.
+indexed() {   # OPTION... of run, -- and those of the program
+    local options=()
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    STRIDEC_CACHE_DIR=$work/cache.indexed tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim "${options[@]}" -- \
+        "$build/bench/pingpong" --send --only 'irregular, 128 blocks' "${@:2}" "$work/indexed.json" >"$work/out" 2>&1
+}
+indexed --record "$work/all.lua" -- --check &&
+    sed -n '/^return/p; /indexed(128 blocks of /p; /^}/p' "$work/all.lua" >"$work/indexed.lua" &&
+    LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/indexed.lua" -o "$work/indexed" --arch sm_90 >"$work/out" \
+        2>&1 && STRIDEC_LOG=debug STRIDEC_AOT=$work/indexed indexed -- --quick &&
+    grep -q 'debug: b(.* > b(.* for sm_90: ' "$work/out" &&
+    ! grep -q 'no module in STRIDEC_AOT=.*: b(' "$work/out"
+result "an indexed type is served ahead of time between its two ends"
+
 cp -r "$work/aot" "$work/aot.80" && sed -i 's/\tsm_90\t/\tsm_80\t/' "$work/aot.80/manifest"
 other() {
     [ "$(grep -c "warn: STRIDEC_AOT=$folder has modules for sm_80, this GPU is sm_90: they are not used" "$work/out")" -eq 2 ] &&

@@ -222,9 +222,9 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
         gen "$work/mixed.lua" <(echo 'd(4)'; echo 'd(4') -o "$work/never" --arch sm_90
     manifest=$work/new/aot/manifest
     check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
-    lines() {   # generic, links and three forms, each for two architectures
+    lines() {   # generic, links, three forms and pairs of two, each for two architectures
         cat "$manifest"
-        [ "$(wc -l <"$manifest")" -eq 11 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 6 ] &&
+        [ "$(wc -l <"$manifest")" -eq 15 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 8 ] &&
             awk -F'\t' 'NR > 1 && NF != 5 { exit 1 }' "$manifest"
     }
     check "one line a shape and architecture" lines
@@ -233,7 +233,7 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
         for file in $(tail -n +2 "$manifest" | cut -f3); do
             [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%.cubin}.cu" ] || return 1
         done
-        [ "$(ls "$work/new/aot" | wc -l)" -eq 21 ]   # no temporary file is left
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 29 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
     all_usual() {   # what the generic kernel is there for
