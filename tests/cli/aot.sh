@@ -57,6 +57,7 @@ LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/types.lua" "$work/list" '
     --arch sm_90 >"$work/out" 2>&1 && grep -q '54 types, 9 shapes' "$work/out"
 result "stridec gen compiles what was recorded, and more"
 folder=$work/own how=--stats longer own served && grep -q 'halo3d: verified' "$work/out" &&
+    grep -q ' 16x subarray 20x20x20 of float: ' "$work/out" &&
     [ ! -s "$work/compiles.own" ]
 result "the run is served by its own modules alone"
 folder=$work/aot
