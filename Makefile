@@ -87,14 +87,14 @@ CLEAR  = -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign
 STORES := $(shell $(MPICC) $(CLEAR) -E -x c /dev/null >/dev/null 2>&1 && echo '$(CLEAR)')
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
-	$(MPICC) $(ALL) $(TLS) $(STORES) -I$(BUILD)/runtime -c $< -o $@
+	$(MPICC) $(ALL) $(TLS) $(STORES) $(DEFINES) -I$(BUILD)/runtime -c $< -o $@
 # Stubs jump, so that what they jump to sees who has called (runtime/interpose/caller.c). ThreadSanitizer would see them return.
 $(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-instrument-func-entry-exit=0,\
                                      --param tsan-instrument-func-entry-exit=0))
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(TLS) $(JUMPS) -c $< -o $@
-$(BUILD)/runtime/command/main.o: VERSION
-$(BUILD)/runtime/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
+$(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: VERSION
+$(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
 $(BUILD)/runtime/command/%.o: runtime/command/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@

@@ -224,6 +224,46 @@ static int structure(lua_State *L)
     return pushed(L, "struct", t, type_struct(count, blocklengths.number, displacements.number, old, &why), &why);
 }
 
+/* ---- signatures ---- */
+
+/* Returns the text of the argument, a string or a list of strings that are one text together; pushes it if needed. A
+ * string of a spec is short (SPEC_STRING_MAX), a signature of a long list is not. */
+static const char *signature_text(lua_State *L)
+{
+    if (lua_type(L, 1) == LUA_TSTRING)
+        return lua_tostring(L, 1);
+    if (lua_type(L, 1) != LUA_TTABLE)
+        spec_fail(L, "signature", "takes a signature, or a list of its parts");
+    lua_Integer parts = spec_list_length(L, "signature", 1, "signature");
+    size_t bytes = 1, at = 0, n;
+    for (lua_Integer i = 1; i <= parts; i++, lua_pop(L, 1), bytes += n) {
+        n = 0;
+        if (lua_rawgeti(L, 1, i) != LUA_TSTRING)
+            spec_fail(L, "signature", "part %lld is no string", (long long)i);
+        lua_tolstring(L, -1, &n);
+    }
+    char *text = lua_newuserdatauv(L, bytes, 0);
+    for (lua_Integer i = 1; i <= parts; i++, lua_pop(L, 1), at += n) {
+        lua_rawgeti(L, 1, i);
+        const char *part = lua_tolstring(L, -1, &n);
+        memcpy(text + at, part, n);
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static int signature(lua_State *L)
+{
+    check_arguments(L, "signature", 1);
+    struct reason why = {""};
+    const char *text = signature_text(L);
+    int64_t nodes = 0, entries = 0;
+    for (const char *c = text; *c; c++)
+        nodes += *c == '(', entries += *c == ',';
+    struct spec_type *t = push_type(L, "signature", unfolded(1, nodes), nodes + entries / 8);
+    return pushed(L, "signature", t, spec_signature(text, &why), &why);
+}
+
 /* ---- subarray and darray ---- */
 
 static const char *const SUBARRAY_KEYS[] = {"sizes", "subsizes", "starts", "order", "of", NULL};
@@ -371,6 +411,7 @@ static const luaL_Reg CONSTRUCTORS[] = {
     {"darray", darray},
     {"resized", resized},
     {"dup", dup},
+    {"signature", signature},
     {NULL, NULL},
 };
 

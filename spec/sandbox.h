@@ -50,6 +50,10 @@ int sandbox_message(lua_State *L);
 /* Turns the status and the message of a failed lua_pcall into *why. */
 void sandbox_reason(struct sandbox *s, int status, struct reason *why);
 
+/* signatures.c: returns true if the text is a list of signatures (spec.h). Reads one; NULL with "FILE:LINE: message". */
+bool signatures_are(const char *text);
+struct spec *signatures_load(const char *path, char *text, struct reason *why);
+
 /* constructors.c: adds the constructors and the named types to the table on top. */
 void spec_constructors(lua_State *L);
 

@@ -22,7 +22,7 @@ struct job {
 
 /* ---- reading ---- */
 
-/* The file's text, or NULL with *why. malloc'd. */
+/* The file's text with a terminator, or NULL with *why. malloc'd. */
 static char *read_file(const char *path, size_t *bytes, struct reason *why)
 {
     struct stat st;
@@ -39,7 +39,7 @@ static char *read_file(const char *path, size_t *bytes, struct reason *why)
     while (got > 0 && n <= FILE_BYTES_MAX) {
         if (n == capacity) {
             capacity = capacity ? 2 * capacity : 64 << 10;
-            char *larger = realloc(text, capacity);
+            char *larger = realloc(text, capacity + 1);   /* a terminator */
             if (!larger)
                 goto failed;
             text = larger;
@@ -55,6 +55,7 @@ static char *read_file(const char *path, size_t *bytes, struct reason *why)
     }
     close(fd);
     *bytes = n;
+    text[n] = '\0';
     return text;
 failed:
     snprintf(why->text, sizeof why->text, "%.150s: %s", *path ? path : "''", strerror(errno));
@@ -177,6 +178,11 @@ struct spec *spec_load(const char *path, struct reason *why)
     if (!text)
         return NULL;
     job.text = text;
+    if (signatures_are(text)) {
+        job.spec = signatures_load(path, text, why);
+        free(text);
+        return job.spec;
+    }
     int status = -1;
     if (sandbox_open(&sandbox, path, why) == 0) {
         lua_State *L = sandbox.L;

@@ -14,6 +14,7 @@
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* True between MPI_Init and MPI_Finalize, unless stridec is disabled. */
 extern atomic_bool interpose_active;
+extern atomic_bool interpose_recording;   /* STRIDEC_RECORD: every committed type is read */
 extern atomic_int request_records;     /* requests with a record, and probed messages in the queue */
 extern atomic_int request_dormant;     /* persistent receives with a record that the MPI serves itself */
 extern atomic_int request_light;     /* receives with a light request (light_request.c) */
@@ -28,6 +29,11 @@ extern atomic_int probed_count;   /* probed messages in the queue, or on their w
 extern atomic_bool receive_gate_needed;   /* RTS headers may come, and threads may call at once (receive_gate.h) */
 #pragma GCC visibility pop
 
+/* Returns true if types are read when they are committed, without a driver too. */
+static inline bool interpose_records(void)
+{
+    return atomic_load_explicit(&interpose_recording, memory_order_relaxed);
+}
 /* Returns true if a window may be stridec's own. */
 static inline bool window_owned_any(void)
 {

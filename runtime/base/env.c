@@ -41,6 +41,27 @@ static const char *chunks_problem(const char *text)
     return chunk_settings_read(&p, text);
 }
 
+/* ORDER env_stats; json:FILE is no word. */
+static const char *const stats_words[] = {"0", "1", "all", NULL};
+static const char stats_json[] = "json:";
+
+static bool is_json(const char *text)
+{
+    return !strncmp(text, stats_json, sizeof stats_json - 1) && text[sizeof stats_json - 1];
+}
+
+static int word_index(const char *const *allowed, const char *text)
+{
+    for (int i = 0; allowed[i]; i++)
+        if (!strcmp(allowed[i], text)) return i;
+    return -1;
+}
+
+static const char *stats_problem(const char *text)
+{
+    return word_index(stats_words, text) >= 0 || is_json(text) ? NULL : "allowed: 0, 1, all, json:FILE";
+}
+
 _Static_assert(sizeof(enum env_transport) == sizeof(int) && sizeof(enum env_engine) == sizeof(int) &&
                sizeof(enum env_host) == sizeof(int), "AS_INT sets them");
 #define AT(field) offsetof(struct env, field)
@@ -64,7 +85,9 @@ static const struct variable variables[] = {
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules", NULL},
     {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written",
      NULL},
-    {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize", NULL},
+    {"STRIDEC_STATS", NULL, "0", AT(stats_text), AS_TEXT, "statistics at MPI_Finalize", stats_problem},
+    {"STRIDEC_RECORD", NULL, "none", AT(record), AS_PATH,
+     "file to which MPI_Finalize writes a spec of the committed types, for `stridec gen`", NULL},
     {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
     {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging",
      NULL},
@@ -81,13 +104,6 @@ static int number_of(const char *text)
     errno = 0;
     long value = strtol(text, &end, 10);
     return *text >= '0' && *text <= '9' && !*end && !errno && value <= INT_MAX ? (int)value : -1;
-}
-
-static int word_index(const char *const *allowed, const char *text)
-{
-    for (int i = 0; allowed[i]; i++)
-        if (!strcmp(allowed[i], text)) return i;
-    return -1;
 }
 
 /* Returns the value, -1 if not allowed. Not for strings. */
@@ -189,10 +205,20 @@ static void paths_default(void)
     if (!settings.tune) settings.tune = user_path("XDG_CONFIG_HOME", ".config", "stridec/tune");
 }
 
+static void stats_default(void)
+{
+    const char *text = settings.stats_text ? settings.stats_text : "0";
+    int word = word_index(stats_words, text);
+    settings.stats_form = word >= 0 ? (enum env_stats)word : is_json(text) ? ENV_STATS_JSON : ENV_STATS_NONE;
+    if (settings.stats_form == ENV_STATS_JSON) settings.stats_file = absolute(text + sizeof stats_json - 1);
+    settings.stats = settings.stats_form || settings.record;
+}
+
 static void read_all(void)
 {
     keep_environment();
     for (size_t i = 0; i < VARIABLES; i++) set_field(&variables[i]);
+    stats_default();
     settings.ways = transport_ways[settings.transport], settings.on_host = host_ways[settings.host];
     paths_default();
 }

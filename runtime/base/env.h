@@ -5,6 +5,7 @@
 
 enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED, ENV_ZEROCOPY, ENV_PIPELINED };
 enum env_host { ENV_HOST_OFF, ENV_HOST_ON, ENV_HOST_AUTO };
+enum env_stats { ENV_STATS_NONE, ENV_STATS_SCREEN, ENV_STATS_ALL, ENV_STATS_JSON };
 enum env_engine { ENV_ENGINE_AUTO, ENV_ENGINE_KERNEL, ENV_ENGINE_COPY };
 
 /* Says what a value of STRIDEC_TRANSPORT allows. `always`: wherever it is possible, whatever the tuned table says. */
@@ -32,7 +33,11 @@ struct env {
     int keep;                      /* STRIDEC_KEEP: MiB of a GPU kept between messages; 0: a sixteenth */
     const char *cache_dir;   /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */
     const char *dump;              /* STRIDEC_DUMP: folder for generated sources and modules, or NULL */
-    bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
+    bool stats;                    /* counts are kept: for STRIDEC_STATS or STRIDEC_RECORD */
+    enum env_stats stats_form;     /* STRIDEC_STATS=0|1|all|json:FILE: what MPI_Finalize tells */
+    const char *stats_text;        /* its text; NULL if unset */
+    const char *stats_file;        /* FILE of json:FILE; else NULL */
+    const char *record;            /* STRIDEC_RECORD: file for a spec of the committed types, or NULL */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
     enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory */
     struct host_ways on_host;      /* of `host`: code asks these */

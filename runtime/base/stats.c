@@ -1,52 +1,57 @@
-/* stats.c: rows of counters, and the table at the end. */
+/* stats.c: rows of counters of this rank. */
 #include "stats.h"
 #include "env.h"
-#include "hash_table.h"
+#include "stats_job.h"
 #define XXH_INLINE_ALL
-#include <mpi.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>
 
-/* Transports kept per row, in the order of first use. */
-#define STATS_TRANSPORTS 8
-/* Reasons to leave a type to the MPI, and type names, per row. */
-#define STATS_REASONS 6
-#define STATS_NAMES 4
-
-struct added_line {
-    char *line;
-    struct added_line *next;
-};
+/* Ways kept per row, in the order of first use: of so many sizes, then one of all other sizes for each transport. */
+#define WAYS_SIZED 24
+#define WAYS 40
+/* Names kept per row. */
+#define NAMES 4
 
 struct passed {
     _Atomic(const char *) why;
     _Atomic int64_t calls, bytes;
 };
 
+struct way {
+    const char *transport;
+    int64_t message_bytes;   /* -1: of all other sizes */
+    _Atomic int64_t calls, bytes;
+    char *why;               /* under rows_lock */
+};
+
 struct stats_row {
-    char *signature;
+    char *signature, *form, *reads, *whole;   /* the last three: NULL until stats_describe */
     const char *family;
+    int64_t size, extent;
     _Atomic int64_t calls, bytes, timed, launches, nanoseconds;   /* timed: bytes of timed calls */
-    _Atomic(const char *) transports[STATS_TRANSPORTS];
+    atomic_bool described;
     _Atomic(const char *) state;
-    struct added_line *lines;   /* latest first */
-    char *rule, *names[STATS_NAMES];
+    struct way way[WAYS];
+    atomic_int ways;   /* those are set; a new one under rows_lock */
+    struct stats_line *lines;   /* latest first */
+    char *rule, *names[NAMES];
     struct passed passed[STATS_REASONS];
     UT_hash_handle hh;
 };
 
 static struct stats_row *rows;
-static struct stats_row shared_row = {.signature = "(other)", .family = "-"};
+static struct stats_row shared_row = {.signature = "(other)", .family = "-", .described = true};
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t started;
+static int sent_ranks;
+_Atomic int64_t *stats_sent;
 
 /* A longer signature is shown by its first characters and a hash. */
 #define SIGNATURE_SHOWN_MAX 120
+#define SIGNATURE_ROOM (SIGNATURE_SHOWN_MAX + 24)
 
 static void shorten_signature(char *out, size_t size, const char *signature)
 {
@@ -60,7 +65,7 @@ static void shorten_signature(char *out, size_t size, const char *signature)
 struct stats_row *stats_row(const char *signature, const char *family)
 {
     struct stats_row *row = NULL;
-    char key[SIGNATURE_SHOWN_MAX + 24];
+    char key[SIGNATURE_ROOM];
     if (!signature || !env_get()->stats) return &shared_row;
     shorten_signature(key, sizeof key, signature);
     pthread_mutex_lock(&rows_lock);
@@ -75,6 +80,33 @@ struct stats_row *stats_row(const char *signature, const char *family)
     return row ? row : &shared_row;
 }
 
+/* Replaces control characters, which would end a field in write_row. */
+static char *plain_copy(const char *text)
+{
+    char *copy = strdup(text);
+    for (char *c = copy; c && *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' ';
+    return copy;
+}
+
+bool stats_described(const struct stats_row *row)
+{
+    return atomic_load(&row->described);
+}
+
+void stats_describe(struct stats_row *row, const struct stats_type *type)
+{
+    char form[SIGNATURE_ROOM];
+    shorten_signature(form, sizeof form, type->form);
+    pthread_mutex_lock(&rows_lock);
+    if (!atomic_exchange(&row->described, true)) {
+        row->form = strdup(form), row->reads = plain_copy(type->reads);
+        row->whole = type->whole ? strdup(type->whole) : NULL;
+        row->size = type->size, row->extent = type->extent;
+    }
+    pthread_mutex_unlock(&rows_lock);
+}
+
 int64_t stats_now(void)
 {
     struct timespec t;
@@ -82,13 +114,37 @@ int64_t stats_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void note_transport(struct stats_row *row, const char *way)
+static struct way *find_way(struct stats_row *row, const char *transport, int64_t bytes)
 {
-    for (int i = 0; i < STATS_TRANSPORTS; i++) {
-        const char *seen = NULL;
-        if (atomic_load_explicit(&row->transports[i], memory_order_relaxed) == way) return;
-        if (atomic_compare_exchange_strong(&row->transports[i], &seen, way) || seen == way) return;
+    int n = atomic_load_explicit(&row->ways, memory_order_acquire);
+    for (int i = 0; i < n; i++) {
+        struct way *w = &row->way[i];
+        if (w->message_bytes == bytes && (w->transport == transport || !strcmp(w->transport, transport))) return w;
     }
+    return NULL;
+}
+
+/* Adds a way, unless another thread has. Returns NULL if the table is full. */
+static struct way *add_way(struct stats_row *row, const char *transport, int64_t bytes)
+{
+    pthread_mutex_lock(&rows_lock);
+    struct way *w = find_way(row, transport, bytes);
+    int n = atomic_load(&row->ways);
+    if (!w && n < (bytes >= 0 ? WAYS_SIZED : WAYS)) {
+        w = &row->way[n];
+        w->transport = transport, w->message_bytes = bytes;
+        atomic_store_explicit(&row->ways, n + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&rows_lock);
+    return w;
+}
+
+static struct way *way_of(struct stats_row *row, const char *transport, int64_t bytes)
+{
+    struct way *w = find_way(row, transport, bytes);
+    if (!w) w = add_way(row, transport, bytes);
+    if (!w) w = find_way(row, transport, -1);
+    return w ? w : add_way(row, transport, -1);
 }
 
 void stats_add(struct stats_row *row, const struct stats_sample *s)
@@ -98,14 +154,25 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
     if (s->nanoseconds) atomic_fetch_add_explicit(&row->timed, s->bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->launches, s->launches, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->nanoseconds, s->nanoseconds, memory_order_relaxed);
-    if (s->transport) note_transport(row, s->transport);
     if (s->state) atomic_store_explicit(&row->state, s->state, memory_order_relaxed);
+    struct way *w = s->transport && row != &shared_row ? way_of(row, s->transport, s->bytes) : NULL;
+    if (!w) return;
+    atomic_fetch_add_explicit(&w->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->bytes, s->bytes, memory_order_relaxed);
+}
+
+void stats_set_why(struct stats_row *row, const char *transport, int64_t bytes, const char *why)
+{
+    struct way *w = row == &shared_row ? NULL : way_of(row, transport, bytes);
+    pthread_mutex_lock(&rows_lock);
+    if (w && !w->why) w->why = plain_copy(why);
+    pthread_mutex_unlock(&rows_lock);
 }
 
 void stats_add_line(struct stats_row *row, const char *line)
 {
-    struct added_line *t = row == &shared_row ? NULL : calloc(1, sizeof *t);
-    if (!t || !(t->line = strdup(line))) {
+    struct stats_line *t = row == &shared_row ? NULL : calloc(1, sizeof *t);
+    if (!t || !(t->text = plain_copy(line))) {
         free(t);
         return;
     }
@@ -119,7 +186,7 @@ void stats_set_rule(struct stats_row *row, const char *line)
 {
     if (row == &shared_row) return;
     pthread_mutex_lock(&rows_lock);
-    if (!row->rule) row->rule = strdup(line);
+    if (!row->rule) row->rule = plain_copy(line);
     pthread_mutex_unlock(&rows_lock);
 }
 
@@ -135,228 +202,87 @@ void stats_add_passed(struct stats_row *row, const char *why, int64_t bytes)
     }
 }
 
-/* Replaces control characters, which would end a field in write_row. */
-static void plain_text(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ') *text = ' ';
-}
-
 void stats_add_name(struct stats_row *row, const char *name)
 {
     int i = 0;
-    if (row == &shared_row || !*name) return;
+    char *plain = row == &shared_row || !*name ? NULL : plain_copy(name);
+    if (!plain) return;
     pthread_mutex_lock(&rows_lock);
-    while (i < STATS_NAMES && row->names[i] && strcmp(row->names[i], name) != 0) i++;
-    if (i < STATS_NAMES && !row->names[i] && (row->names[i] = strdup(name))) plain_text(row->names[i]);
+    while (i < NAMES && row->names[i] && strcmp(row->names[i], plain) != 0) i++;
+    if (i < NAMES && !row->names[i]) row->names[i] = plain, plain = NULL;
     pthread_mutex_unlock(&rows_lock);
+    free(plain);
 }
 
-/* Writes a row for the gather: a line of fields with tabs, then detail lines with a tab and a letter (merge_detail). */
+/*
+ * The job.
+ */
+
+void stats_start(int ranks)
+{
+    started = stats_now();
+    if (stats_sent || env_get()->stats_form != ENV_STATS_JSON || ranks <= 0 || world_rank_start()) return;
+    stats_sent = calloc((size_t)ranks, sizeof *stats_sent);
+    sent_ranks = stats_sent ? ranks : 0;
+}
+
+double stats_seconds(void)
+{
+    return started ? (double)(stats_now() - started) / 1e9 : 0;
+}
+
+void stats_add_sent_to(int rank, int64_t bytes)
+{
+    if (rank >= 0 && rank < sent_ranks) atomic_fetch_add_explicit(&stats_sent[rank], bytes, memory_order_relaxed);
+}
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static int state_index(const char *name)
+{
+    int i = 0;
+    if (!strcmp(name, "aot")) name = stats_state_names[STATS_AHEAD];
+    while (i < STATS_STATES && strcmp(stats_state_names[i], name) != 0) i++;
+    return i;
+}
+
+/* Writes a row's lines: stats_job_add reads them. */
 static void write_row(FILE *f, const struct stats_row *row)
 {
-    const char *state = row->state ? row->state : "";
-    bool cached = !strcmp(state, "cache") || !strcmp(state, "aot");
-    fprintf(f, "%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t", row->signature, row->family, (long long)row->calls,
-            (long long)row->bytes, (long long)row->timed, (long long)row->launches, (long long)row->nanoseconds,
-            !strcmp(state, "compiled"), cached);
-    for (int i = 0; i < STATS_TRANSPORTS && row->transports[i]; i++)
-        fprintf(f, "%s%s", i ? "," : "", row->transports[i]);
-    fputc('\n', f);
-    for (int i = 0; i < STATS_NAMES && row->names[i]; i++) fprintf(f, "\tn%s\n", row->names[i]);
+    int state = row->state ? state_index(row->state) : STATS_STATES;
+    fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", row->signature, row->family,
+            row->form ? row->form : row->signature, (long long)row->size, (long long)row->extent,
+            (long long)row->calls, (long long)row->bytes, (long long)row->timed, (long long)row->launches,
+            (long long)row->nanoseconds);
+    for (int i = 0; i < STATS_STATES; i++) fprintf(f, "\t%d", i == state);
+    fprintf(f, "\nc\t%s\n", or_empty(row->reads));
+    if (row->whole) fprintf(f, "x\t%s\n", row->whole);
+    for (int i = 0; i < NAMES && row->names[i]; i++) fprintf(f, "n\t%s\n", row->names[i]);
     for (int i = 0; i < STATS_REASONS && row->passed[i].why; i++)
-        fprintf(f, "\tl%lld\t%lld\t%s\n", (long long)row->passed[i].calls, (long long)row->passed[i].bytes,
+        fprintf(f, "l\t%lld\t%lld\t%s\n", (long long)row->passed[i].calls, (long long)row->passed[i].bytes,
                 row->passed[i].why);
-    if (row->rule) fprintf(f, "\tr%s\n", row->rule);
-    for (const struct added_line *t = row->lines; t; t = t->next) fprintf(f, "\tt%s\n", t->line);
+    for (int i = 0; i < row->ways; i++)
+        fprintf(f, "w\t%s\t%lld\t%lld\t%lld\t%s\n", row->way[i].transport, (long long)row->way[i].message_bytes,
+                (long long)row->way[i].calls, (long long)row->way[i].bytes, or_empty(row->way[i].why));
+    if (row->rule) fprintf(f, "r\t%s\n", row->rule);
+    for (const struct stats_line *t = row->lines; t; t = t->next) fprintf(f, "t\t%s\n", t->text);
 }
 
 static bool row_has_content(const struct stats_row *row)
 {
-    return row->calls || row->passed[0].why || row->rule || row->lines;
+    return row->calls || row->passed[0].why || row->rule || row->lines || row->whole;
 }
 
-static char *write_rows(int *length)
+void stats_write_rows(FILE *f)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (f) {
-        for (struct stats_row *row = rows; row; row = row->hh.next)
-            if (row_has_content(row)) write_row(f, row);
-        if (shared_row.calls) write_row(f, &shared_row);
-        fclose(f);
-    }
-    *length = (int)size;
-    return text;
-}
-
-struct total {
-    char *signature, family[16], transports[96];
-    long long calls, bytes, timed, launches, nanoseconds;
-    int compiled, cached;
-    char names[160];
-    char *rule;
-    struct added_line *lines;
-    struct passed passed[STATS_REASONS];
-    UT_hash_handle hh;
-};
-
-/* Adds the new words of a list with commas. */
-static void merge_words(char *into, size_t size, const char *more)
-{
-    for (size_t length; *more; more += length + (more[length] == ',')) {
-        length = strcspn(more, ",");
-        size_t n = strlen(into);
-        bool known = false;
-        for (const char *at = into; *at && !known; at += strcspn(at, ","), at += *at == ',')
-            known = strcspn(at, ",") == length && !memcmp(at, more, length);
-        if (!known) snprintf(into + n, size - n, "%s%.*s", n ? "," : "", (int)length, more);
-    }
-}
-
-/* Adds a line, once for all ranks. */
-static void merge_added_line(struct total *t, char *line)
-{
-    for (const struct added_line *o = t->lines; o; o = o->next)
-        if (!strcmp(o->line, line)) return;
-    struct added_line *one = malloc(sizeof *one);
-    if (!one) return;
-    *one = (struct added_line){line, t->lines};
-    t->lines = one;
-}
-
-/* Adds a line "CALLS\tBYTES\tWHY". */
-static void merge_passed(struct total *t, const char *line)
-{
-    long long calls = 0, bytes = 0;
-    int at = 0, i = 0;
-    if (sscanf(line, "%lld\t%lld\t%n", &calls, &bytes, &at) < 2 || !at) return;
-    while (i < STATS_REASONS && t->passed[i].why && strcmp(t->passed[i].why, line + at) != 0) i++;
-    if (i == STATS_REASONS) return;
-    t->passed[i].why = line + at;
-    t->passed[i].calls += calls;
-    t->passed[i].bytes += bytes;
-}
-
-/* Adds a detail line of write_row to its row; `line` begins after the tab. */
-static void merge_detail(struct total *t, char *line)
-{
-    switch (*line) {
-    case 'n': merge_words(t->names, sizeof t->names, line + 1); break;
-    case 'l': merge_passed(t, line + 1); break;
-    case 'r': t->rule = line + 1; break;
-    default: merge_added_line(t, line + 1);
-    }
-}
-
-/* Adds one line. A line that begins with a tab belongs to *last, the total of the row before. */
-static void merge_line(struct total **totals, struct total **last, char *line)
-{
-    struct total one = {.signature = line}, *t;
-    char *rest = strchr(line, '\t'), transports[96] = "";
-    if (rest == line && *last) merge_detail(*last, line + 1);
-    if (!rest || rest == line) return;
-    *rest++ = 0;
-    if (sscanf(rest, "%15[^\t]\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t%95s", one.family, &one.calls, &one.bytes,
-               &one.timed, &one.launches, &one.nanoseconds, &one.compiled, &one.cached, transports) < 8) return;
-    HASH_FIND_STR(*totals, line, t);
-    if (!t) {
-        if (!(t = calloc(1, sizeof *t))) return;
-        t->signature = line;
-        memcpy(t->family, one.family, sizeof t->family);
-        HASH_ADD_KEYPTR(hh, *totals, t->signature, strlen(line), t);
-    }
-    t->calls += one.calls, t->bytes += one.bytes, t->launches += one.launches;
-    t->timed += one.timed, t->nanoseconds += one.nanoseconds;
-    t->compiled += one.compiled, t->cached += one.cached;
-    merge_words(t->transports, sizeof t->transports, transports);
-    *last = t;
-}
-
-static void print_lines(struct added_line *t)
-{
-    for (struct added_line *next; t; t = next) {
-        next = t->next;
-        fprintf(stderr, "%10s %s\n", "", t->line);
-        free(t);
-    }
-}
-
-/* Prints what the MPI served; the reason alone if no call was counted. */
-static void print_passed(const struct total *t)
-{
-    for (int i = 0; i < STATS_REASONS && t->passed[i].why; i++)
-        fprintf(stderr, "%10s left to the MPI: %lld call%s, %lld bytes: %s\n", "", (long long)t->passed[i].calls,
-                t->passed[i].calls == 1 ? "" : "s", (long long)t->passed[i].bytes, t->passed[i].why);
-    if (!t->calls && !t->passed[0].why && t->rule)
-        fprintf(stderr, "%10s left to the MPI, uncounted: %s\n", "", t->rule);
-}
-
-static long long weight(const struct total *t)
-{
-    long long bytes = t->bytes;
-    for (int i = 0; i < STATS_REASONS; i++) bytes += t->passed[i].bytes;
-    return bytes;
-}
-
-static int by_bytes(const struct total *a, const struct total *b)
-{
-    return (weight(a) < weight(b)) - (weight(a) > weight(b));
-}
-
-static void print_total(struct total *t)
-{
-    char rate[16] = "-";
-    if (t->nanoseconds) snprintf(rate, sizeof rate, "%.3g", (double)t->timed / (double)t->nanoseconds);
-    fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8s  %s%s%s\n", t->calls, t->bytes, t->family,
-            *t->transports ? t->transports : "-", t->launches, t->compiled, t->cached, rate, t->names,
-            *t->names ? ": " : "", t->signature);
-    print_passed(t);
-    print_lines(t->lines);
-}
-
-static void print_table(char *text, int ranks, const struct stats_uncounted *rest, long unread)
-{
-    struct total *totals = NULL, *last = NULL, *t, *next;
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        merge_line(&totals, &last, line);
-    HASH_SORT(totals, by_bytes);
-    fprintf(stderr, "stridec: %d rank%s, %u datatype%s, all ranks summed\n", ranks,
-            ranks == 1 ? "" : "s", HASH_COUNT(totals), HASH_COUNT(totals) == 1 ? "" : "s");
-    if (totals)
-        fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %8s  %s\n", "calls", "bytes", "family", "transport",
-                "launches", "compiled", "cached", "GB/s", "signature");
-    else
-        fprintf(stderr, "%10s nothing was counted: %s\n", "", rest->empty);
-    HASH_ITER(hh, totals, t, next) {
-        print_total(t);
-        HASH_DEL(totals, t);
-        free(t);
-    }
-    if (unread)
-        fprintf(stderr,
-                "%10s left to the MPI, uncounted: %ld derived type%s in host memory, used too seldom to be read\n", "",
-                unread, unread == 1 ? "" : "s");
-}
-
-void stats_report(MPI_Comm comm, const struct stats_uncounted *rest)
-{
-    int rank, ranks, length, *lengths = NULL, *starts = NULL, total = 0;
-    char *mine = write_rows(&length), *all = NULL;
-    long unread = 0;
-    PMPI_Comm_rank(comm, &rank);
-    PMPI_Comm_size(comm, &ranks);
-    if (rank == 0) {
-        lengths = calloc((size_t)ranks, sizeof *lengths);
-        starts = calloc((size_t)ranks, sizeof *starts);
-    }
-    PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, comm);
-    for (int i = 0; rank == 0 && i < ranks; i++) starts[i] = total, total += lengths[i];
-    if (rank == 0) all = calloc(1, (size_t)total + 1);
-    PMPI_Gatherv(mine, length, MPI_CHAR, all, lengths, starts, MPI_CHAR, 0, comm);
-    PMPI_Reduce(&rest->unread, &unread, 1, MPI_LONG, MPI_SUM, 0, comm);
-    if (rank == 0) print_table(all, ranks, rest, unread);
-    free(mine), free(all), free(lengths), free(starts);
+    int rank = 0;
+    for (struct stats_row *row = rows; row; row = row->hh.next)
+        if (row_has_content(row)) write_row(f, row);
+    if (shared_row.calls) write_row(f, &shared_row);
+    if (sent_ranks) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < sent_ranks; i++)
+        if (stats_sent[i]) fprintf(f, "p\t%d\t%d\t%lld\n", rank, i, (long long)stats_sent[i]);
 }

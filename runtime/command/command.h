@@ -21,7 +21,7 @@ extern const char stridec_version[];
 
 struct option {
     const char *name;    /* "--arch" */
-    const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none */
+    const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none; "[=HOW]" if it may have one */
     const char *help;    /* one paragraph; --help wraps it */
 };
 #define OPTIONS_MAX 10
@@ -53,7 +53,7 @@ extern const struct command *command_running;   /* the one that was asked for; N
  * after a message, or OPTIONS_HELP for --help. */
 enum { OPTIONS_HELP = -1 };
 int options_read(struct args *a, const struct command *c, int argc, char **argv);
-/* Returns the option's value, its name if it takes none, or NULL if it is not given. */
+/* Returns the option's value, its name if it has none, or NULL if it is not given. */
 const char *option(const struct args *a, const char *name);
 /* Returns true if the command has such an option and it is given. */
 bool options_has(const struct args *a, const char *name);
@@ -119,6 +119,8 @@ bool stages_signature(const char *text);
 void stages_no_type(const char *path, const char *name, const struct spec *spec, struct reason *why);
 /* Loads the types of a file as spec_load does, or a signature as one type named "signature". */
 struct spec *stages_load(const char *text, struct reason *why);
+/* Loads each of n > 0 texts by stages_load. The types of all stand in the order of the texts; names may be equal. */
+struct spec *stages_load_all(char *const texts[], int n, struct reason *why);
 
 /* ---- files beside the program (beside.c) ---- */
 

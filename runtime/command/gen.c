@@ -1,7 +1,8 @@
-/* gen.c: stridec gen: compiles the types of a spec, and writes a manifest for STRIDEC_AOT (read by kernel/aot.c).
- * It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form signature
- * ("generic" and "links" serve all types), architecture or host_compiler_machine's text, file, XXH64 of the file as 16
- * hex digits, generator version. Of the target hip there are sources alone: no backend loads such modules. */
+/* gen.c: stridec gen: compiles the types of specs and signatures, and writes a manifest for STRIDEC_AOT (read by
+ * kernel/aot.c). It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form
+ * signature (of a pair "A > A"; "generic" and "links" serve all types), architecture or host_compiler_machine's text,
+ * file, XXH64 of the file as 16 hex digits, generator version. Of the target hip there are sources alone: no backend
+ * loads such modules. */
 #include "base/file.h"
 #include "command.h"
 #include "device/gpu_runtime.h"
@@ -81,6 +82,36 @@ static bool is_done(const struct job *job, enum target target, const char *shape
     return false;
 }
 
+static int write_one(struct job *job, enum target target, const char *arch, int made, struct gen_kernel *k,
+                     const char *shape, struct reason *why)
+{
+    int status = made == 0 ? write_shape(job, target, shape, k->source, arch, why) : -1;
+    if (made == 0)
+        gen_kernel_free(k);
+    return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
+}
+
+/* Returns true if a form gets a module for copies between two layouts of it: both ends of a message mostly have one form,
+ * and "links" serves nests of strides alone (kernel/typed_copy.c). */
+static bool has_pair(enum target target, const struct form *form)
+{
+    enum gen_family family = form_family(form);
+    return target != TARGET_HOST && family != GEN_STRIDED && family != GEN_CONTIGUOUS;
+}
+
+static int write_pair(struct job *job, struct gen *g, enum target target, const char *arch, const struct form *form)
+{
+    char name[GEN_TARGET_MAX], *shape;
+    struct gen_kernel k;
+    struct reason why;
+    if (asprintf(&shape, "%s > %s", form_signature(form), form_signature(form)) < 0)
+        return failure("gen", "out of memory");
+    target_text(target, arch, name);
+    int status = write_one(job, target, arch, gen_link(g, form, form, name, &k, &why), &k, shape, &why);
+    free(shape);
+    return status;
+}
+
 /* Adds the form of a type to job->shape. Returns false if it is there, or if the interpreter serves the type. */
 static bool add_shape(struct job *job, enum target target, const struct stages *l)
 {
@@ -95,7 +126,7 @@ static bool add_shape(struct job *job, enum target target, const struct stages *
 static int make_stages(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
                        struct stages *stages)
 {
-    int targets = job->narchs;
+    int targets = job->narchs, pairs = 0;
     job->nshapes[target] = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
@@ -103,12 +134,12 @@ static int make_stages(struct job *job, struct gen *g, const struct spec *spec, 
             progress_end();
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
         }
-        add_shape(job, target, &stages[i]);
+        pairs += add_shape(job, target, &stages[i]) && has_pair(target, stages[i].form);
     }
     for (enum target t = TARGET_HIP; t < TARGETS; t++)
         targets += job->targets >> t & 1;
     if (job->parts == 0) {
-        job->parts = targets * (int)(job->nshapes[target] + 2);
+        job->parts = targets * ((int)job->nshapes[target] + pairs + 2);
         progress_parts(job->parts);
         progress_part(0, arch ? arch : target_names[target]);
     }
@@ -116,27 +147,21 @@ static int make_stages(struct job *job, struct gen *g, const struct spec *spec, 
 }
 
 /* Writes the modules of the types, each form once. */
-static int write_types(struct job *job, const struct spec *spec, enum target target, const char *arch,
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
                        const struct stages *stages)
 {
     job->nshapes[target] = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
         const struct stages *l = &stages[i];
-        if (add_shape(job, target, l) &&
-            write_shape(job, target, form_signature(l->form), l->kernel.source, arch, &why) != 0)
+        if (!add_shape(job, target, l))
+            continue;
+        if (write_shape(job, target, form_signature(l->form), l->kernel.source, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
+        if (has_pair(target, l->form) && write_pair(job, g, target, arch, l->form) != 0)
+            return EXIT_FAILED;
     }
     return 0;
-}
-
-static int write_one(struct job *job, enum target target, const char *arch, int made, struct gen_kernel *k,
-                     const char *shape, struct reason *why)
-{
-    int status = made == 0 ? write_shape(job, target, shape, k->source, arch, why) : -1;
-    if (made == 0)
-        gen_kernel_free(k);
-    return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
 }
 
 /* Writes the modules that serve all types: the interpreter, and typed copies between any two layouts. */
@@ -160,7 +185,7 @@ static int write_for(struct job *job, struct gen *g, const struct spec *spec, en
     if (status == 0 && target != TARGET_HOST)
         status = write_common(job, g, target, arch);
     if (status == 0)
-        status = write_types(job, spec, target, arch, stages);
+        status = write_types(job, g, spec, target, arch, stages);
     for (size_t i = 0; stages && i < spec->count; i++)
         stages_free(&stages[i]);
     free(stages);
@@ -297,8 +322,6 @@ static int read_arguments(struct job *job, const struct args *a)
                            job->targets & 1 << TARGET_HOST ? ": code for the host is for this processor" : "");
     if (!a->words || !job->folder)
         return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
-    if (a->words > 1)
-        return usage_error("gen", "unexpected %s: one spec file at a time", a->word[1]);
     if (strlen(job->folder) > PATH_MAX - 80)
         return usage_error("gen", "the folder's name is too long");
     return 0;
@@ -311,7 +334,7 @@ int gen_main(const struct args *a)
     int status = read_arguments(&job, a);
     if (status != 0)
         return status;
-    struct spec *spec = spec_load(a->word[0], &why);
+    struct spec *spec = stages_load_all(a->word, a->words, &why);
     if (!spec)
         return failure("gen", "%s", why.text);
     struct gen *g = gen_open(&why);

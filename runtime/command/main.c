@@ -15,7 +15,12 @@ const char stridec_version[] = STRIDEC_VERSION;
 static const struct option run_options[] = {
     MPI_OPTION,
     {"--sim", NULL, "use the simulated GPU"},
-    {"--stats", NULL, "at the end print a table per datatype (rank 0)"},
+    {"--stats", "[=HOW]",
+     "at the end rank 0 prints what stridec did, by protocol and datatype, and what it left to the MPI. "
+     "--stats=all: every datatype; --stats=json:FILE: as JSON, into that file"},
+    {"--record", "FILE",
+     "at the end rank 0 writes the committed datatypes as a spec: `stridec gen FILE -o DIR` compiles them, and "
+     "STRIDEC_AOT=DIR has a later run use that"},
     {NULL, NULL, NULL},
 };
 
@@ -83,9 +88,8 @@ static const struct option doctor_options[] = {
 _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_options, "the longest table");
 
 const struct command commands[] = {
-    {"run", "[--mpi MPI] [--sim] [--stats] [--] PROGRAM [ARGUMENT...]",
-     "run a program with stridec under its MPI calls",
-     "What follows PROGRAM is for the program, options too.", run_options, true, run_main},
+    {"run", "[--mpi MPI] [--sim] [--stats[=all | =json:FILE]] [--record FILE] [--] PROGRAM [ARGUMENT...]",
+     "run a program with stridec under its MPI calls", "What follows PROGRAM is for the program, options too.", run_options, true, run_main},
     {"inspect",
      "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm | --svg [-o FILE]] "
      "[--arch sm_NN], "
@@ -95,8 +99,11 @@ const struct command commands[] = {
      "i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them "
      "moves it. All in bytes: 's(100,4096,d(400))@16'",
      inspect_options, false, inspect_main},
-    {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
-     "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
+    {"gen", "SPEC... -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
+     "compile the types of spec files ahead of time, for STRIDEC_AOT=DIR",
+     "SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line each, as "
+     "`stridec inspect --signature` prints them.",
+     gen_options, false, gen_main},
     {"report", "FILE.json [-o FILE]", "make one HTML page of a run's statistics",
      "FILE.json is what `stridec run --stats=json:FILE.json` wrote; - is standard input. The page needs no network and "
      "no other file. It shows bytes by way and reason, the types with their layouts and rates, who sent how much to "

@@ -39,6 +39,12 @@ static int unknown_option(const struct command *c, const char *text)
                   : usage_error(c->name, "unknown option %s", text);
 }
 
+/* Returns true if the next word is the option's value unless that stands after '='. */
+static bool takes_word(const struct option *o)
+{
+    return o->value && o->value[0] != '[';
+}
+
 /* Reads the option at argv[*i]; its value is after '=', or the next word. */
 static int read_option(struct args *a, char **argv, int *i)
 {
@@ -51,8 +57,8 @@ static int read_option(struct args *a, char **argv, int *i)
         return usage_error(c->name, "%s takes no value", o->name);
     if (a->value[o - c->options])
         return usage_error(c->name, "%s is given twice", o->name);
-    const char *value = equals ? equals + 1 : o->value ? argv[++*i] : o->name;
-    if (!value || (!equals && o->value && value[0] == '-' && value[1]))
+    const char *value = equals ? equals + 1 : takes_word(o) ? argv[++*i] : o->name;
+    if (!value || (!equals && takes_word(o) && value[0] == '-' && value[1]))
         return usage_error(c->name, "%s needs a value: %s %s", o->name, o->name, o->value);
     a->value[o - c->options] = value;
     return 0;
@@ -90,7 +96,7 @@ int options_read(struct args *a, const struct command *c, int argc, char **argv)
 
 static int width_of(const struct option *o)
 {
-    return (int)(strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0));
+    return (int)(strlen(o->name) + (o->value ? takes_word(o) + strlen(o->value) : 0));
 }
 
 void options_print(const struct command *c)
@@ -99,7 +105,7 @@ void options_print(const struct command *c)
     for (const struct option *o = c->options; o->name; o++)
         widest = width_of(o) > widest ? width_of(o) : widest;
     for (const struct option *o = c->options; o->name; o++) {
-        printf("  %s%s%s%*s  ", o->name, o->value ? " " : "", o->value ? o->value : "", widest - width_of(o), "");
+        printf("  %s%s%s%*s  ", o->name, takes_word(o) ? " " : "", o->value ? o->value : "", widest - width_of(o), "");
         text_wrap(widest + 4, widest + 4, o->help);
     }
     printf("  %-*s  this text\n", widest, "--help");

@@ -77,14 +77,30 @@ static const char *reason_of(const char *program, int error)
     return error == EACCES && stat(program, &st) == 0 && S_ISDIR(st.st_mode) ? strerror(EISDIR) : strerror(error);
 }
 
+/* Sets STRIDEC_STATS and STRIDEC_RECORD as the options say. */
+static int report(const struct args *a)
+{
+    const char *stats = option(a, "--stats"), *record = option(a, "--record");
+    if (stats && !strcmp(stats, "--stats"))
+        stats = "1";
+    if (stats && strcmp(stats, "1") && strcmp(stats, "all") && (strncmp(stats, "json:", 5) || !stats[5]))
+        return usage_error("run", "--stats=%s: it is --stats, --stats=all or --stats=json:FILE", stats);
+    if (stats && setenv("STRIDEC_STATS", stats, 1) != 0)
+        return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
+    if (record && setenv("STRIDEC_RECORD", record, 1) != 0)
+        return failure("run", "STRIDEC_RECORD can't be set: %s", strerror(errno));
+    return 0;
+}
+
 int run_main(const struct args *a)
 {
+    int status;
     if (!a->words)
         return usage_error("run", "which program?");
+    if ((status = report(a)) != 0)
+        return status;
     if ((option(a, "--sim") && run_simulated("run") != 0) || preload(a) != 0)
         return EXIT_FAILED;
-    if (option(a, "--stats") && setenv("STRIDEC_STATS", "1", 1) != 0)
-        return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
     execvp(a->word[0], a->word);
     int error = errno;
     failure("run", "%s: %s", a->word[0], reason_of(a->word[0], error));

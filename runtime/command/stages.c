@@ -48,19 +48,17 @@ int stages_of(struct gen *g, const struct type *t, enum target target, const cha
     return gen_kernel_form(g, out->form, text, NULL, &out->kernel, why);
 }
 
-static struct spec *spec_of_tree(struct tree *t, struct reason *why)
+static struct spec *spec_of_type(struct type *t, struct reason *why)
 {
     struct spec *s = calloc(1, sizeof *s);
     struct spec_item *item = calloc(1, sizeof *item);
-    struct type *type = calloc(1, sizeof *type);
     char *name = strdup("signature");
-    if (!s || !item || !type || !name) {
+    if (!s || !item || !name) {
         strcpy(why->text, "out of memory");
-        free(s), free(item), free(type), free(name), tree_unref(t);
+        free(s), free(item), free(name), type_free(t);
         return NULL;
     }
-    *type = (struct type){.tree = t, .size = t->size, .lb = t->low, .ub = t->high, .align = 1};
-    *item = (struct spec_item){.name = name, .type = type};
+    *item = (struct spec_item){.name = name, .type = t};
     *s = (struct spec){.count = 1, .item = item};
     return s;
 }
@@ -74,8 +72,33 @@ struct spec *stages_load(const char *text, struct reason *why)
 {
     if (!stages_signature(text))
         return spec_load(text, why);
-    struct tree *t = tree_parse(text, why);
-    return t ? spec_of_tree(t, why) : NULL;
+    struct type *t = spec_signature(text, why);
+    return t ? spec_of_type(t, why) : NULL;
+}
+
+/* Moves the types of `more` behind those of `s`, and frees `more`. Returns false without memory. */
+static bool spec_append(struct spec *s, struct spec *more)
+{
+    struct spec_item *item = realloc(s->item, (s->count + more->count) * sizeof *item);
+    if (item) {
+        memcpy(item + s->count, more->item, more->count * sizeof *item);
+        s->item = item, s->count += more->count, more->count = 0;
+    }
+    spec_free(more);
+    return item;
+}
+
+struct spec *stages_load_all(char *const texts[], int n, struct reason *why)
+{
+    struct spec *all = stages_load(texts[0], why);
+    for (int i = 1; i < n && all; i++) {
+        struct spec *more = stages_load(texts[i], why);
+        if (more && spec_append(all, more)) continue;
+        if (more) strcpy(why->text, "out of memory");
+        spec_free(all);
+        return NULL;
+    }
+    return all;
 }
 
 void stages_free(struct stages *l)

@@ -8,6 +8,7 @@
 #include "layout_parts.h"
 #include "type_filter.h"
 #include "type_reader.h"
+#include "type_text.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +185,19 @@ static void take_name(const struct layout *l, MPI_Datatype datatype)
         stats_add_name(l->stats, name);
 }
 
+/* Tells the statistics of a row's first type. */
+static void describe(const struct layout *l, MPI_Datatype datatype)
+{
+    char reads[STATS_READS_MAX];
+    struct reason why;
+    if (stats_described(l->stats)) return;
+    type_text(datatype, reads, sizeof reads);
+    char *whole = env_get()->record && l->kernel && !l->named ? tree_signature(l->tree, &why) : NULL;
+    const char *form = l->kernel ? kernel_form_signature(l->kernel) : l->signature;
+    stats_describe(l->stats, &(struct stats_type){form, reads, whole, l->size, l->extent});
+    free(whole);
+}
+
 static void explain_opaque(const struct layout *l, const struct reason *why)
 {
     char line[sizeof why->text + 64];
@@ -203,6 +217,7 @@ static struct layout *layout_make(MPI_Datatype datatype)
     if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     if (!read) explain_opaque(l, &why);
+    describe(l, datatype);
     take_name(l, datatype);
     return l;
 }

@@ -1,114 +1,15 @@
 /* type_reader.c: reads datatypes: one reader a combiner, listed in `readers`; `named` lists the predefined types. */
 #include "type_reader.h"
 #include "base/mpi_abi.h"
+#include "type_contents.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A datatype's contents as the MPI gives them, with a cursor on each list. A type made by a large-count constructor
- * (MPI-4 `_c`) has all counts and displacements in `large`. Readers use the lists where they are. */
-struct contents {
-    int combiner;
-    int nints, naddresses, ntypes;
-    MPI_Count nlarge;
-    int64_t *ints, *int_at;
-    int64_t *addresses, *address_at;
-    int64_t *large, *large_at;
-    MPI_Datatype *types;
-};
-_Static_assert(sizeof(MPI_Aint) == sizeof(int64_t) && sizeof(MPI_Count) == sizeof(int64_t), "lists are not copied");
-
-static int contents_envelope(MPI_Datatype datatype, struct contents *c)
-{
-#if MPI_VERSION >= 4
-    MPI_Count ni, na, nt;
-    int rc = PMPI_Type_get_envelope_c(datatype, &ni, &na, &c->nlarge, &nt, &c->combiner);
-    c->nints = (int)ni, c->naddresses = (int)na, c->ntypes = (int)nt;
-    return rc;
-#else
-    c->nlarge = 0;
-    return PMPI_Type_get_envelope(datatype, &c->nints, &c->naddresses, &c->ntypes, &c->combiner);
-#endif
-}
 
 int read_combiner(MPI_Datatype datatype)
 {
     struct contents c = {0};
     return contents_envelope(datatype, &c) == MPI_SUCCESS ? c.combiner : MPI_UNDEFINED;
-}
-
-static int contents_lists(MPI_Datatype datatype, struct contents *c, int *ints)
-{
-    MPI_Aint *addresses = (void *)c->addresses;
-#if MPI_VERSION >= 4
-    MPI_Count *large = (void *)c->large;
-    return PMPI_Type_get_contents_c(datatype, c->nints, c->naddresses, c->nlarge, c->ntypes, ints, addresses, large,
-                                    c->types);
-#else
-    return PMPI_Type_get_contents(datatype, c->nints, c->naddresses, c->ntypes, ints, addresses, c->types);
-#endif
-}
-
-static void contents_free(struct contents *c)
-{
-    free(c->ints), free(c->addresses), free(c->large), free(c->types);
-}
-
-/* Makes integers of n ints in the upper half of their room. */
-static void widen(int64_t *ints, size_t n)
-{
-    const char *from = (const char *)ints + n * sizeof(int);
-    int one;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&one, from + i * sizeof one, sizeof one);
-        ints[i] = one;
-    }
-}
-
-/* Reads the lists. Each has one extra entry, so that no allocation is empty. */
-static bool contents_read(MPI_Datatype datatype, struct contents *c)
-{
-    size_t n = (size_t)c->nints;
-    c->int_at = c->ints = malloc((n + 1) * sizeof *c->ints);
-    c->address_at = c->addresses = malloc(((size_t)c->naddresses + 1) * sizeof *c->addresses);
-    c->large_at = c->large = malloc(((size_t)c->nlarge + 1) * sizeof *c->large);
-    c->types = malloc(((size_t)c->ntypes + 1) * sizeof(MPI_Datatype));
-    if (!c->ints || !c->addresses || !c->large || !c->types) return false;
-    if (contents_lists(datatype, c, (int *)(void *)c->ints + n) != MPI_SUCCESS) return false;
-    widen(c->ints, n);
-    return true;
-}
-
-static int64_t take_int(struct contents *c)
-{
-    return *c->int_at++;
-}
-
-/* Returns the cursor of counts, or of addresses. Old Fortran combiners (*_INTEGER) have their addresses among the
- * integers. */
-static int64_t **counts(struct contents *c)
-{
-    return c->nlarge ? &c->large_at : &c->int_at;
-}
-static int64_t **addresses(struct contents *c)
-{
-    return c->nlarge || !c->naddresses ? counts(c) : &c->address_at;
-}
-
-static int64_t take_count(struct contents *c)
-{
-    return *(*counts(c))++;
-}
-static int64_t take_address(struct contents *c)
-{
-    return *(*addresses(c))++;
-}
-
-/* Returns a list of n values behind a cursor, which it moves. */
-static int64_t *take_list(int64_t **cursor, int64_t n)
-{
-    *cursor += n;
-    return *cursor - n;
 }
 
 typedef struct type *reader(struct contents *c, struct type *const old[], struct reason *why);
@@ -300,28 +201,6 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
     return read_pair(datatype, why);
 }
 
-/* Combiners of predefined types. Those after the first have no names, and must not be freed either. */
-static const int named[] = {
-    MPI_COMBINER_NAMED, MPI_COMBINER_F90_REAL, MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER,
-#if MPI_VERSION * 100 + MPI_SUBVERSION >= 401
-    MPI_COMBINER_VALUE_INDEX,
-#endif
-};
-
-static bool is_named(int combiner)
-{
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (named[i] == combiner) return true;
-    return false;
-}
-
-/* Frees a handle from a type's contents unless it is predefined. */
-static void free_handle(MPI_Datatype *datatype)
-{
-    struct contents c = {0};
-    if (contents_envelope(*datatype, &c) == MPI_SUCCESS && !is_named(c.combiner)) PMPI_Type_free(datatype);
-}
-
 /* Limit of reads; types that need more are left to the MPI. Open MPI returns copies of inner types, so equal ones look
  * different: types nested n deep with two inner types each need 2^n reads. */
 #define READS_MAX (1 << 22)
@@ -364,7 +243,7 @@ static void inners_free(struct inners *in, struct contents *c)
     for (int i = 0; i < in->n; i++) type_free(in->owned[i]);
     for (int i = 0; i < c->ntypes; i++) {
         const struct inner *e = inner_find(in, c->types[i]);
-        if (!e || !e->named) free_handle(&c->types[i]);
+        if (!e || !e->named) contents_free_handle(&c->types[i]);
     }
 }
 
@@ -397,13 +276,13 @@ static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct r
     snprintf(why->text, sizeof why->text, "out of memory");
     if (contents_envelope(datatype, &c) != MPI_SUCCESS)
         snprintf(why->text, sizeof why->text, "the MPI does not tell how the type was made");
-    else if (is_named(c.combiner))
+    else if (contents_named(c.combiner))
         t = read_named(datatype, r, why);
     else if (r->left-- > 0)
         t = read_derived(datatype, &c, r, why);
     else
         snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
-    r->named = is_named(c.combiner);
+    r->named = contents_named(c.combiner);
     return t;
 }
 

@@ -63,17 +63,19 @@ struct load {
     size_t bytes;
 };
 
-/* Loads the image and frees it. */
+/* Loads the image and frees it. `origin` is as kernel_state has it. */
 static bool use_image(struct load *l, const char *origin)
 {
+    const char *words = !strcmp(origin, "aot") ? "made ahead of time" : !strcmp(origin, "cache") ? "cached" : origin;
     const char *error = "it has no entries";
     void *library = open_image(l->image, l->bytes, &error);
     bool good = library && find_entries(l->module, library);
     if (library && !good) dlclose(library);
+    if (good) l->module->origin = origin;
     if (good)
-        log_write(LOG_DEBUG, "%s in host memory: %s, %zu bytes", l->signature, origin, l->bytes);
+        log_write(LOG_DEBUG, "%s in host memory: %s, %zu bytes", l->signature, words, l->bytes);
     else
-        log_once(LOG_WARN, "native", "code for %s in host memory (%s) can't be loaded: %s", l->signature, origin,
+        log_once(LOG_WARN, "native", "code for %s in host memory (%s) can't be loaded: %s", l->signature, words,
                  error);
     free(l->image);
     l->image = NULL;
@@ -83,13 +85,13 @@ static bool use_image(struct load *l, const char *origin)
 static bool from_aot(struct load *l)
 {
     return aot_load(l->signature, host_compiler_machine(), &l->image, &l->bytes) == 0 &&
-           use_image(l, "made ahead of time");
+           use_image(l, "aot");
 }
 
 static bool from_cache(struct load *l)
 {
     if (module_cache_load(l->key, &l->image, &l->bytes) != 0) return false;
-    if (use_image(l, "cached")) return true;
+    if (use_image(l, "cache")) return true;
     module_cache_remove(l->key);
     return false;
 }

@@ -126,6 +126,12 @@ int host_pack_code_state(struct layout *l)
     return host_pack_code(l->kernel) ? 1 : host_pack_code_awaited(l->kernel) ? 0 : -1;
 }
 
+const char *host_pack_origin(const struct layout *l)
+{
+    struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
+    return m && module_stage(m) == STAGE_READY ? m->origin : NULL;
+}
+
 int host_pack_ready(struct layout *l, bool wait)
 {
     struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;

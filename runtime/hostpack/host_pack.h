@@ -77,6 +77,8 @@ static inline int64_t host_pack_fast_bytes(const struct layout *l, int64_t count
 int host_pack_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed);
 /* Returns 1 if l's code is ready, 0 if it may come, -1 if never. Requests it after enough uses. */
 int host_pack_code_state(struct layout *l);
+/* Returns where l's code came from, as kernel_state has it; NULL if there is none. Requests nothing. */
+const char *host_pack_origin(const struct layout *l);
 /* Returns the value of stridec_host_ready (bench_hooks.h). Requests the code at once. */
 int host_pack_ready(struct layout *l, bool wait);
 

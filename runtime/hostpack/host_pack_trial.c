@@ -141,7 +141,8 @@ void host_pack_end(struct host_pack_call *c, int rc)
     if (c->timing) end_trial(c, took);
     if (c->ours && env_get()->stats)
         stats_add(c->layout->stats,
-                  &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host"});
+                  &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host",
+                                         .state = host_pack_origin(c->layout)});
     else if (env_get()->stats)
         stats_add_passed(c->layout->stats,
                          c->timing ? "turns of MPI_Pack and MPI_Unpack, to find out who is quicker"

@@ -57,7 +57,8 @@ row("own", "Init_thread", "int *argc, char ***argv, int required, int *provided"
 row("own", "Finalize", "", { when = "always" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
-row("own", "Type_commit", "MPI_Datatype *datatype")
+row("own", "Type_commit", "MPI_Datatype *datatype", { when = "host",
+  unless = "driver_absent() && !interpose_records()" })
 row("own", "Type_free", "MPI_Datatype *datatype", { when = "host",
   unless = "!filter_holds(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })

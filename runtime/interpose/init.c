@@ -11,6 +11,7 @@
 #include "collective/neighbor_topology.h"
 #include "datatype/byte_types.h"
 #include "datatype/type_filter.h"
+#include "device/device_internal.h"
 #include "hostpack/host_pack.h"
 #include "interpose.h"
 #include "kernel/cores.h"
@@ -30,10 +31,11 @@
 static int begun;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void count_neighbors(int rank)
+static void count_ranks(int rank)
 {
     int size = 1;
     if (world_exists()) PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    stats_start(world_exists() ? size : 0);
     int told = launcher_local_size(rank, size);
     cores_start(told < 0 ? size : told);
 }
@@ -60,7 +62,8 @@ static void start(void)
     if (domains && probed_start()) node_finish(), domains = NODE_NOTHING;
     rts_arm(least[domains]);
     if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
-    count_neighbors(rank);
+    count_ranks(rank);
+    atomic_store(&interpose_recording, env_get()->record != NULL);
     filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
@@ -87,7 +90,10 @@ static const char *why_empty(bool active)
 
 static void report(MPI_Comm comm, bool active)
 {
-    stats_report(comm, &(struct stats_uncounted){.empty = why_empty(active), .unread = active ? filter_unread() : 0});
+    const struct device *d = active && driver_get() ? device_first() : NULL;
+    /* A copy reads each byte and writes it. */
+    stats_report(comm, &(struct stats_about){.empty = why_empty(active), .unread = active ? filter_unread() : 0,
+                                             .gpu = d ? d->name : NULL, .copy_rate = d ? d->gpu.memory / 2.0 : 0});
 }
 
 /* Takes part in the report with no rows: the other ranks wait for this one, where stridec is off. */

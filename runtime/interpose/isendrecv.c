@@ -75,7 +75,7 @@ static int send_copy(const struct next *next, struct outgoing *h, MPI_Comm comm,
     int rc = PMPI_Isend(h->copy ? h->copy->address : NULL, w->count, w->type, h->dest, h->tag, comm, &sending);
     if (h->copy) mpi_bytes_free(w);
     if (rc == MPI_SUCCESS) {   /* the copy is freed once it is sent */
-        if (h->copy) p2p_sent(sending, h->copy);
+        if (h->copy) stats_add_sent(comm, h->dest, h->copy->bytes), p2p_sent(sending, h->copy);
         struct record *r = record_take(sending);
         if (!r || !record_freed(r)) PMPI_Request_free(&sending);
         return rc;

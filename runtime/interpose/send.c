@@ -39,8 +39,12 @@ static int send(struct call *c)
     int rc;
     int64_t bytes;
     struct layout *l = m->reuse != REUSE_BUFFERED ? host_sends_short(m->buf, m->count, m->type, m->peer, &bytes) : NULL;
-    if (l && !c->posts) return send_short(c, l, bytes);
+    if (l && !c->posts) {
+        stats_add_sent(m->comm, m->peer, bytes);
+        return send_short(c, l, bytes);
+    }
     struct bounce *b = l && !reserve_low() ? bounce_get(bytes) : NULL;
+    if (b) stats_add_sent(m->comm, m->peer, bytes);
     if (b) return isend_short(c, l, b, bytes);
     if (!send_select(&op, m, &rc)) return rc != MPI_SUCCESS ? rc : c->down(c, m->buf, m->count, m->type);
     rc = c->down(c, op.address, op.as.count, op.as.type);

@@ -184,6 +184,7 @@ static int sendrecv_short(struct call *c, const struct layout *packs, int64_t ou
     struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE, .peer = s->peer, .tag = s->tag},
                 from = {.buf = comes, .count = in, .type = MPI_BYTE, .peer = r->peer, .tag = r->tag};
     host_short_pack(packs, s->buf, s->count, leaves, out);
+    stats_add_sent(c->comm, s->peer, out);
     peer_access_poll();
     int rc = exchange_by_mpi(c, &to, &from);
     return poll_end(rc == MPI_SUCCESS ? p2p_short(unpacks, r->buf, r->count, comes, c->status, c->comm) : rc);

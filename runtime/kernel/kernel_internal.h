@@ -28,6 +28,7 @@ struct module {
     CUmodule handle;
     CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_FLAGGED if the plan has it */
     void *library;                      /* library and host replace plan, handle and entry when there is no device */
+    const char *origin;                 /* of the library: as kernel_state has it */
     stridec_host_function *host[GEN_HOST_WAYS];   /* by kernel_direction; then GEN_HOST_COPY */
     _Atomic(struct pool_buffer *) program;   /* the tree for the interpreter, once uploaded */
     _Atomic(struct pool_buffer *) lists;   /* the lists for the kernel's own module, once uploaded */

@@ -56,5 +56,5 @@ void explain_path(struct layout *l, int64_t count, int64_t bytes, const char *na
     else select_explain(l, count, bytes, path == ZEROCOPY, why);
     snprintf(line, sizeof line, "%lld bytes: %s: %s", (long long)bytes, name, why);
     log_write(LOG_INFO, "%.120s: %s", l->signature, line);
-    stats_add_line(l->stats, line);
+    stats_set_why(l->stats, name, bytes, why);
 }

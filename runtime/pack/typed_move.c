@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/stats.h"
 #include "explain.h"
+#include "hostpack/host_pack.h"
 #include <string.h>
 
 void typed_buffer_set(struct typed_buffer *p, struct layout *l, struct device *d, const void *buf, int64_t count)
@@ -35,7 +36,7 @@ void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t b
         .nanoseconds = begun ? stats_now() - begun : 0,
         .launches = launches,
         .transport = transport,
-        .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
+        .state = !p->device ? host_pack_origin(p->layout) : p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
     stats_add(p->layout->stats, &sample);
     if (tells) explain_path(p->layout, p->count, bytes, transport);

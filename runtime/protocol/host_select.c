@@ -48,7 +48,8 @@ static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
 {
     if (begun)
         stats_add(l->stats,
-                  &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host"});
+                  &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host",
+                                         .state = host_pack_origin(l)});
     host_note_packed();
 }
 

@@ -1,4 +1,5 @@
 /* pass.c: the protocol `pass`: the MPI gets the call unchanged. */
+#include "base/env.h"
 #include "datatype/type_filter.h"
 #include "host_select.h"
 #include "node/ipc_export.h"
@@ -17,6 +18,9 @@ static bool start_device(struct send_op *op, const struct message *m, int *rc)
     (void)op, (void)rc;
     if (!probe_device(m)) return false;
     if (m->reuse != REUSE_BUFFERED && placement_packs(m)) return false;
+    if (env_get()->stats)
+        stats_add_passed(m->layout->stats, "contiguous data in device memory, which the MPI takes as it is",
+                         layout_bytes(m->layout, m->count));
     if (node_zerocopy() && m->near)
         ipc_export_to_mpi((const char *)m->buf + m->layout->low, &m->where.around);
     return true;

@@ -101,6 +101,11 @@ const struct rts *persistent_send_descriptor(const struct persistent_send *s)
     return &s->descriptor;
 }
 
+int64_t persistent_send_bytes(const struct persistent_send *s)
+{
+    return s->tbuf->bytes;
+}
+
 /* Writes the payload to a file. Earlier sends hold all slots, and no start may wait for a receiver. */
 static bool spilled(struct persistent_send *s)
 {

@@ -18,6 +18,8 @@ bool persistent_send_pipelined(struct persistent_send *s, const struct message *
 /* Returns the RTS header that the MPI's persistent request sends; each start writes it anew. */
 const struct rts *persistent_send_descriptor(const struct persistent_send *s);
 int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type);
+/* Returns the packed bytes of each start. */
+int64_t persistent_send_bytes(const struct persistent_send *s);
 /* Starts the send. The caller ends *started; NULL if no slot is free: the payload is in a file already. Returns false
  * if the memory can't be sent so any more. All sends of one call share `site`. */
 bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started);

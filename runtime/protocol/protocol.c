@@ -36,7 +36,9 @@ bool send_select(struct send_op *op, struct message *m, int *rc)
     const struct protocol *const *row = on_device ? cuda : host;
     do op->protocol = *row++;
     while (!op->protocol->start(op, m, rc) && *rc == MPI_SUCCESS);
-    return *rc == MPI_SUCCESS && op->address;
+    bool carried = *rc == MPI_SUCCESS && op->address;
+    if (carried) stats_add_sent(m->comm, m->peer, layout_bytes(m->layout, m->count));
+    return carried;
 }
 
 struct persistent_send *send_plan(struct message *m)

@@ -18,7 +18,8 @@ folder=$work/aot
 halo() {
     rm -rf "$work/cache.$1" "$work/compiles.$1"
     STRIDEC_AOT=$folder STRIDEC_CACHE_DIR=$work/cache.$1 SIMGPU_NVRTC_LOG=$work/compiles.$1 \
-        tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim --stats -- "$build/examples/halo3d" 16 2 "$2" >"$work/out" 2>&1
+        tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim "${how:---stats=all}" -- \
+        "$build/examples/halo3d" 16 2 "$2" >"$work/out" 2>&1
 }
 # longer NAME COMMAND...: runs it until the command sees what it wants. On a busy machine a short run is over before the
 # first module is loaded.
@@ -32,7 +33,9 @@ longer() {
     return 1
 }
 hits() {
-    awk '/calls +bytes/ { on = 1; next } on && $1 ~ /^[0-9]+$/ && $2 != "bytes:" { n++; if ($6 != 0) bad = 1; if ($7 > 0) hit++ } END { exit !(n == 52 && !bad && hit > 0) }' "$work/out"
+    awk '/calls +bytes/ { on = 1; next }
+        on && $1 ~ /^[0-9]+$/ && $2 != "bytes:" { n++; if ($6 != 0 || $7 != 0) bad = 1; if ($8 > 0) hit++ }
+        END { exit !(n == 52 && !bad && hit > 0) }' "$work/out"
 }
 longer whole hits
 result "the statistics show the modules"
@@ -40,6 +43,39 @@ grep -qE '^ +[0-9]+ bytes: (zerocopy|device|oneshot|staged): .*(us|rule)' "$work
 result "the statistics tell which way messages took and why"
 grep -q 'halo3d: verified' "$work/out" && [ ! -s "$work/compiles.whole" ]
 result "no NVRTC call for types in the manifest"
+
+# From a run to modules of its own: recorded, compiled, and served by them alone.
+served() {   # each form of a type, on the screen
+    awk '/ kernel +why +type/ { on = 1; next } !NF { on = 0 } on { n++; if ($0 !~ / ahead  +/) bad = 1 }
+        END { exit !(n == 7 && !bad) }' "$work/out"
+}
+folder='' how=--record=$work/types.lua halo record 50 && grep -q 'halo3d: verified' "$work/out" &&
+    [ "$(grep -c ' = signature "s(.* subarray 20x20x20 of float: ' "$work/types.lua")" -eq 52 ]
+result "a run records its types"
+printf 'list\ts(7,24,d(4))\n' >"$work/list"
+LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/types.lua" "$work/list" 's(9,24,d(4))' -o "$work/own" \
+    --arch sm_90 >"$work/out" 2>&1 && grep -q '54 types, 9 shapes' "$work/out"
+result "stridec gen compiles what was recorded, and more"
+folder=$work/own how=--stats longer own served && grep -q 'halo3d: verified' "$work/out" &&
+    grep -q ' 16x subarray 20x20x20 of float: ' "$work/out" &&
+    [ ! -s "$work/compiles.own" ]
+result "the run is served by its own modules alone"
+folder=$work/aot
+
+# An indexed type from memory to memory: its kernel alone does not copy between the two ends.
+indexed() {   # OPTION... of run, -- and those of the program
+    local options=()
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    STRIDEC_CACHE_DIR=$work/cache.indexed tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim "${options[@]}" -- \
+        "$build/bench/pingpong" --send --only 'irregular, 128 blocks' "${@:2}" "$work/indexed.json" >"$work/out" 2>&1
+}
+indexed --record "$work/all.lua" -- --check &&
+    sed -n '/^return/p; /indexed(128 blocks of /p; /^}/p' "$work/all.lua" >"$work/indexed.lua" &&
+    LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/indexed.lua" -o "$work/indexed" --arch sm_90 >"$work/out" \
+        2>&1 && STRIDEC_LOG=debug STRIDEC_AOT=$work/indexed indexed -- --quick &&
+    grep -q 'debug: b(.* > b(.* for sm_90: ' "$work/out" &&
+    ! grep -q 'no module in STRIDEC_AOT=.*: b(' "$work/out"
+result "an indexed type is served ahead of time between its two ends"
 
 cp -r "$work/aot" "$work/aot.80" && sed -i 's/\tsm_90\t/\tsm_80\t/' "$work/aot.80/manifest"
 other() {
@@ -67,11 +103,12 @@ result "kernels kept beside the simulated NVRTC"
 echo 'return { lu = vector(1638, 5, 90, double) }' >"$work/lu.lua"
 host() {   # NAME: what the library says
     STRIDEC_AOT=$work/host STRIDEC_CACHE_DIR=$work/cache.host STRIDEC_CC=/nowhere STRIDEC_LOG=debug \
-        tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run -- "$build/bench/cpu_pack" \
+        tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --stats -- "$build/bench/cpu_pack" \
         --only NAS_LU_y --least 65536 --most 65536 --ms 1 "$work/lu.json" >"$work/out" 2>&1
 }
 "$build/stridec" gen "$work/lu.lua" -o "$work/host" --target host >"$work/out" 2>&1 && host &&
-    grep -q 'in host memory: made ahead of time' "$work/out" && grep -q '1 cases, 0 wrong' "$work/out"
+    grep -q 'in host memory: made ahead of time' "$work/out" && grep -q '1 cases, 0 wrong' "$work/out" &&
+    grep -qE ' ahead  +.*vector[(]1638, 5, 90[)] of double$' "$work/out"
 result "code for the host made ahead of time is used without a compiler"
 for f in "$work"/host/*.so; do printf x | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null; done
 host && grep -q 'is damaged' "$work/out" && grep -q 'without code of its own' "$work/out" && grep -q ', 0 wrong' "$work/out"

@@ -237,11 +237,16 @@ fi
 if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/ptx" 2>"$work/err"; then
     check "PTX" grep -q 'entry stridec_pack_w' "$work/ptx"
     check "gen" returns 0 out 'manifest: 5 types' gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90,sm_80
+    printf '# two\na\ts(7,24,d(4))\n\ns(5,24,d(4))\n' >"$work/list"
+    check "gen of a spec, a list of signatures and a signature" returns 0 out 'all/manifest: 8 types, 6 shapes' \
+        gen "$work/mixed.lua" "$work/list" 's(9,24,d(4))' -o "$work/all" --arch sm_90
+    check "gen of a bad list" returns 1 err '[/0-9]:2: signature: ' \
+        gen "$work/mixed.lua" <(echo 'd(4)'; echo 'd(4') -o "$work/never" --arch sm_90
     manifest=$work/new/aot/manifest
     check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
-    lines() {   # generic, links and three forms, each for two architectures
+    lines() {   # generic, links, three forms and pairs of two, each for two architectures
         cat "$manifest"
-        [ "$(wc -l <"$manifest")" -eq 11 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 6 ] &&
+        [ "$(wc -l <"$manifest")" -eq 15 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 8 ] &&
             awk -F'\t' 'NR > 1 && NF != 5 { exit 1 }' "$manifest"
     }
     check "one line a shape and architecture" lines
@@ -250,7 +255,7 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
         for file in $(tail -n +2 "$manifest" | cut -f3); do
             [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%.cubin}.cu" ] || return 1
         done
-        [ "$(ls "$work/new/aot" | wc -l)" -eq 21 ]   # no temporary file is left
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 29 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
     all_usual() {   # what the generic kernel is there for
@@ -318,6 +323,12 @@ fi
 loads_no_mpi() { ! ldd "$stridec" | grep -E 'libmpi|libcuda|libnvrtc'; }
 check "what starts programs loads no MPI" loads_no_mpi
 check "statistics" environment_has '^STRIDEC_STATS=1$' --stats --
+check "all statistics" environment_has '^STRIDEC_STATS=all$' --stats=all --
+check "statistics as JSON" environment_has '^STRIDEC_STATS=json:a b$' "--stats=json:a b" --
+for how in some json: json ''; do
+    check "statistics of the form '$how'" returns 2 err "^stridec run: --stats=$how: it is " run --stats=$how -- true
+done
+check "a record of the types" environment_has '^STRIDEC_RECORD=types[.]lua$' --record types.lua --
 no_stats() { ! environment_has '^STRIDEC_' -- || [ "$(grep -c '^STRIDEC_' "$work/env")" -eq 1 ]; }
 check "no statistics unless asked" no_stats   # STRIDEC_CACHE_DIR is this script's
 check "the program's status is the command's" returns 7 out '^a b$' run -- sh -c 'echo "$1 $2"; exit 7' sh a b

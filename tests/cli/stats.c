@@ -1,4 +1,4 @@
-/* stats.c: messages of two ranks in host memory, for stats.sh. usage: stats left | kinds | seldom | plain */
+/* stats.c: messages of two ranks in host memory, for stats.sh. usage: stats left | kinds | seldom | plain | reads */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void left(const int *out, int *in)
 static void kinds(const int *out, int *in)
 {
     MPI_Datatype early = vector(1024, 1, 8), late = vector(1024, 2, 8), inner = vector(1024, 3, 8), copy;
-    MPI_Type_set_name(early, "early\tand freed");
+    MPI_Type_set_name(early, "early\tand \"freed\" \\ \xff\xc3\xa9");
     MPI_Type_commit(&early);
     exchange(early, out, in, TIMES);
     MPI_Type_free(&early);
@@ -63,6 +63,35 @@ static void seldom(const int *out, int *in)
     }
 }
 
+/* One type of each constructor, committed and not sent. */
+static void reads(void)
+{
+    const int sizes[] = {8, 9, 10}, parts[] = {2, 3, 4}, starts[] = {1, 1, 1}, lengths[] = {2, 5, 2}, at[] = {0, 10, 20};
+    const int distributions[] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC}, grid[] = {2, 1};
+    const int whole[] = {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
+    const MPI_Aint bytes[] = {0, 80, 160};
+    const MPI_Datatype members[] = {MPI_DOUBLE, MPI_INT, MPI_CHAR};
+    MPI_Datatype t[12], inner = vector(4, 1, 2);
+    int n = 0;
+    MPI_Type_contiguous(3, inner, &t[n++]);
+    MPI_Type_vector(1024, 1, 256, MPI_DOUBLE, &t[n++]);
+    MPI_Type_create_hvector(3, 2, 100, MPI_INT, &t[n++]);
+    MPI_Type_indexed(3, lengths, at, MPI_INT, &t[n++]);
+    MPI_Type_create_hindexed(1, lengths, bytes + 1, MPI_FLOAT, &t[n++]);
+    MPI_Type_create_indexed_block(3, 2, at, MPI_INT, &t[n++]);
+    MPI_Type_create_hindexed_block(3, 1, bytes, MPI_INT, &t[n++]);
+    MPI_Type_create_struct(3, lengths, bytes, members, &t[n++]);
+    MPI_Type_create_subarray(3, sizes, parts, starts, MPI_ORDER_C, MPI_FLOAT, &t[n++]);
+    MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_FORTRAN, MPI_DOUBLE, &t[n++]);
+    MPI_Type_create_darray(2, rank, 2, sizes, distributions, whole, grid, MPI_ORDER_C, MPI_INT, &t[n++]);
+    MPI_Type_create_resized(inner, 0, 128, &t[n++]);
+    MPI_Type_set_name(t[1], "a \"column\" of it");
+    MPI_Type_set_name(t[2], "a 'column' of it");
+    for (int i = 0; i < n; i++) MPI_Type_commit(&t[i]);
+    for (int i = 0; i < n; i++) MPI_Type_free(&t[i]);
+    MPI_Type_free(&inner);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -73,6 +102,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "left")) left(out, in);
     if (!strcmp(what, "kinds")) kinds(out, in);
     if (!strcmp(what, "seldom")) seldom(out, in);
+    if (!strcmp(what, "reads")) reads();
     if (!strcmp(what, "plain")) exchange(MPI_INT, out, in, 1);
     MPI_Finalize();
     free(out), free(in);

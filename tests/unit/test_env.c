@@ -93,6 +93,44 @@ static void all_set(void **state)
     assert_string_equal(said, "");
 }
 
+static bool are_all(void)
+{
+    env_check();
+    return env_get()->stats && env_get()->stats_form == ENV_STATS_ALL && !env_get()->stats_file;
+}
+
+static bool are_json(void)
+{
+    char *here = getcwd(NULL, 0);
+    const struct env *e = env_get();
+    env_check();
+    bool there = here && stands(e->stats_file, here, "a/b.json");
+    free(here);
+    return there && e->stats && e->stats_form == ENV_STATS_JSON;
+}
+
+/* Counts are kept, and nothing is printed. */
+static bool are_recorded(void)
+{
+    const struct env *e = env_get();
+    return e->stats && e->stats_form == ENV_STATS_NONE && !strcmp(e->record, "/r");
+}
+
+static void forms_of_statistics(void **state)
+{
+    (void)state;
+    in_child(true, (const char *const[]){"STRIDEC_STATS=all", NULL}, are_all);
+    in_child(true, (const char *const[]){"STRIDEC_STATS=json:a/b.json", NULL}, are_json);
+    in_child(true, (const char *const[]){"STRIDEC_STATS=0", "STRIDEC_RECORD=/r", NULL}, are_recorded);
+    assert_string_equal(said, "");
+    const char *const wrong[] = {"STRIDEC_STATS=json:", "STRIDEC_STATS=json", "STRIDEC_STATS=2"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        in_child(true, (const char *const[]){wrong[i], NULL}, are_defaults);
+        assert_non_null(strstr(said, "is not allowed and counts as 0 (statistics at MPI_Finalize): allowed: 0, 1, all, "
+                                     "json:FILE\n"));
+    }
+}
+
 static bool under_home(void)
 {
     return !strcmp(env_get()->cache_dir, "/home/u/.cache/stridec") &&
@@ -224,7 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),     cmocka_unit_test(all_set),     cmocka_unit_test(relative_paths),
         cmocka_unit_test(usual_folders),
-        cmocka_unit_test(wrong_values), cmocka_unit_test(wrong_names), cmocka_unit_test(messages),
+        cmocka_unit_test(forms_of_statistics), cmocka_unit_test(wrong_values), cmocka_unit_test(wrong_names), cmocka_unit_test(messages),
         cmocka_unit_test(wrong_chunks),
         cmocka_unit_test(last_words),   cmocka_unit_test(environment),
     };

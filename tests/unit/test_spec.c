@@ -110,6 +110,9 @@ static void each_constructor(void **state)
                   0, 96);
     check_numbers("resized(-4, 32, int)", 4, -4, 32);
     check_numbers("dup(double_complex)", 16, 0, 16);
+    check_numbers("signature 's(3,16,d(4))@8'", 12, 8, 36);
+    check_numbers("signature{'s(3,16', ',d(4))@8', ''}", 12, 8, 36);
+    check_numbers("contiguous(2, signature 'd(4)@4')", 8, 4, 8);
     check_numbers("contiguous(0, int)", 0, 0, 0);
     check_numbers("contiguous(2.0, int)", 8, 0, 8);
     check_numbers("contiguous(2^32, contiguous(2^20, byte))", (int64_t)1 << 52, 0, (int64_t)1 << 52);
@@ -200,6 +203,34 @@ static void wrong_arguments(void **state)
     refused("return {a = dup()}", 1, "dup: oldtype must be a type, is nil");
     refused("return {a = resized(0, 'x', int)}", 1, "resized: extent must be");
     refused("return {a = vectr(2, int)}", 1, "vectr");
+}
+
+static void wrong_signatures(void **state)
+{
+    (void)state;
+    refused("return {a = signature(5)}", 1, "signature: takes a signature, or a list of its parts");
+    refused("return {a = signature{'s(3,16', 5}}", 1, "signature: part 2 is no string");
+    refused("return {\n a = signature 's(3,16,d(4)'}", 2, "signature: ");
+    refused("return {a = signature ''}", 1, "signature: ");
+    refused("return {a = signature('d(4)', int)}", 1, "signature: takes 1 argument");
+}
+
+/* Lists of signatures in place of Lua. */
+static void lists_of_signatures(void **state)
+{
+    (void)state;
+    struct spec *s = load("\n # of a run\nface x\ts(3,16,d(4))@8\n\nd(8)\r\n");
+    static const char *const names[] = {"face x", "line_5"};
+    static const int lines[] = {3, 5}, sizes[] = {12, 8};
+    assert_int_equal(s->count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(s->item[i].name, names[i]);
+        assert_int_equal(s->item[i].line, lines[i]);
+        assert_int_equal(s->item[i].type->size, sizes[i]);
+    }
+    spec_free(s);
+    refused("d(4)\n\nx\ts(3,16,d(4)\n", 3, "signature: ");
+    refused("d(4)\nreturn {}\n", 2, "signature: ");
 }
 
 static void wrong_lists(void **state)
@@ -385,7 +416,7 @@ int main(void)
         cmocka_unit_test(each_constructor), cmocka_unit_test(each_named_type), cmocka_unit_test(names_and_lines),
         cmocka_unit_test(libraries),        cmocka_unit_test(unsafe_things_are_absent),
         cmocka_unit_test(wrong_arguments),  cmocka_unit_test(wrong_lists),     cmocka_unit_test(wrong_subarrays),
-        cmocka_unit_test(wrong_darrays),
+        cmocka_unit_test(wrong_darrays),   cmocka_unit_test(wrong_signatures), cmocka_unit_test(lists_of_signatures),
         cmocka_unit_test(overflow),         cmocka_unit_test(deep_nesting),    cmocka_unit_test(results),
         cmocka_unit_test(errors),           cmocka_unit_test(files),           cmocka_unit_test(endless),
         cmocka_unit_test(too_much_memory),  cmocka_unit_test(long_calls),
