@@ -65,7 +65,7 @@ $(BUILD)/gen/gpu_rows.c: gen/gpu_rows.lua gen/gpus.lua
 $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
-	$(MPICC) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
+	$(MPICC) $(CPPFLAGS) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/interpose/stubs.lua
 $(BUILD)/runtime/table.c: runtime/interpose/call_table.lua
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: \

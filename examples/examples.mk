@@ -3,7 +3,7 @@
 # The Fortran wrapper of the MPI of MPICC: mpicc.mpich -> mpifort.mpich.
 MPIFORT ?= $(dir $(filter /%,$(MPICC)))$(subst mpicc,mpifort,$(notdir $(MPICC)))
 # MPICH's MPI_STATUSES_IGNORE looks like an array of no elements to gcc.
-EXAMPLE_C = -std=c11 $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
+EXAMPLE_C = -std=c11 $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 EXAMPLE_F = -std=f2018 -Wall -O2
 EXAMPLES = $(BUILD)/examples/halo3d $(BUILD)/examples/columns $(BUILD)/examples/halo3d_f $(BUILD)/examples/pencils
 
@@ -11,23 +11,23 @@ examples: $(EXAMPLES)
 
 $(BUILD)/examples/halo3d: examples/halo3d.c
 	@mkdir -p $(@D)
-	$(MPICC) $(EXAMPLE_C) $< -o $@ -L$(CUDA_LIB) -lcudart
+	$(MPICC) $(EXAMPLE_C) $< -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart
 $(BUILD)/include/stridec.h: runtime/api/stridec.h
 	@mkdir -p $(@D)
 	cp $< $@
 $(BUILD)/examples/columns: examples/columns.c $(BUILD)/include/stridec.h
 	@mkdir -p $(@D)
-	$(MPICC) $(EXAMPLE_C) -I$(BUILD)/include $< -o $@ -L$(CUDA_LIB) -lcudart -ldl
+	$(MPICC) $(EXAMPLE_C) -I$(BUILD)/include $< -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart -ldl
 $(BUILD)/examples/cuda_runtime.o: examples/cuda_runtime.f90
 	@mkdir -p $(@D)
 	$(MPIFORT) $(EXAMPLE_F) -J$(@D) -c $< -o $@
 $(BUILD)/examples/halo3d_f: examples/halo3d.f90 $(BUILD)/examples/cuda_runtime.o
-	$(MPIFORT) $(EXAMPLE_F) -I$(@D) $^ -o $@ -L$(CUDA_LIB) -lcudart
+	$(MPIFORT) $(EXAMPLE_F) -I$(@D) $^ -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart
 $(BUILD)/examples/pencils: examples/pencils.f90 $(BUILD)/examples/cuda_runtime.o
-	$(MPIFORT) $(EXAMPLE_F) -I$(@D) $^ -o $@ -L$(CUDA_LIB) -lcudart
+	$(MPIFORT) $(EXAMPLE_F) -I$(@D) $^ -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart
 # Whether this machine has a GPU; asked by tests/demo.sh, tests/gpu.sh and bench/run.sh.
 $(BUILD)/tests/gpu_count: tests/gpu_count.c
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra $< -o $@ -ldl
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra $(CPPFLAGS) $< -o $@ $(LDFLAGS) -ldl
 
 .PHONY: examples

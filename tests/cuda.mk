@@ -10,11 +10,14 @@ cuda_so    := $(foreach d,lib64 lib targets/*/lib lib/*-linux-gnu,$(wildcard $(C
 CUDA_LIB   := $(or $(patsubst %/,%,$(dir $(firstword $(cuda_so)))),$(CUDA_HOME)/lib)
 CUDA_MAJOR := $(shell awk '$$2 == "CUDA_VERSION" { print int($$3 / 1000); exit }' $(CUDA_INC)/cuda.h 2>/dev/null)
 
+# The check of what is installed, with what was given to make.
+DEPS = MPICC='$(MPICC)' BUILD='$(BUILD)' CUDA_HOME='$(CUDA_HOME)' CC='$(CC)' LUA='$(LUA)' LUA_INC='$(LUA_INC)' \
+       LUA_LIB='$(LUA_LIB)' tests/deps.sh
+
 # The goals that install what is missing themselves, or need nothing.
-cuda_free  := demo check deps clean check-gpu bench-run
+cuda_free  := demo check deps clean check-gpu bench-run uninstall
 ifneq ($(filter-out $(cuda_free),$(or $(MAKECMDGOALS),all)),)
-cuda_hint  := $(shell MPICC='$(MPICC)' BUILD='$(BUILD)' CUDA_HOME='$(CUDA_HOME)' CC='$(CC)' LUA='$(LUA)' \
-                LUA_INC='$(LUA_INC)' LUA_LIB='$(LUA_LIB)' tests/deps.sh --missing build)
+cuda_hint  := $(shell $(DEPS) --missing build)
 ifneq ($(cuda_hint),)
 $(error $(cuda_hint))
 endif

@@ -52,9 +52,12 @@ check "Lua elsewhere" elsewhere
 options() { CC='gcc -m64' MPICC='mpicc -g' tests/deps.sh --missing build; [ ! -s "$work/out" ]; }
 check "compilers with options" options
 
+# In all that is compiled and linked, of the library and of the tests.
 flags() {
-    plain_make BUILD="$work/never" CPPFLAGS=-DMARK LDFLAGS=-Wl,--mark all >"$work/plan"
-    grep -E ' -c [^ ]+\.c ' "$work/plan" | grep -v -- ' -DMARK ' && return 1
+    plain_make BUILD="$work/never" CPPFLAGS=-DMARK LDFLAGS=-Wl,--mark "$work/never/sim/selftest" \
+        all sim examples mpi-tests programs unit-tests fortran-tests bench-build | sed -z 's/ *\\\n */ /g' >"$work/plan"
+    grep -E ' [^ ]+\.c( |$)' "$work/plan" | grep -E ' -o ' | grep -v -- ' -DMARK ' && return 1
+    grep -E ' -o ' "$work/plan" | grep -vE ' -c ' | grep -v -- ' -Wl,--mark ' && return 1
     [ "$(grep -cE -- '-Wl,--mark .*-o [^ ]*/(libstridec.so|stridec|stridec-mpi) ' "$work/plan")" -eq 3 ] &&
         ! grep -q -- -Werror "$work/plan" && plain_make BUILD="$work/never" WERROR=-Werror all | grep -q -- ' -Werror '
 }
@@ -98,7 +101,8 @@ quiet() {
     # shellcheck disable=SC2046
     env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS OMPI_CC="$clang" MPICH_CC="$clang" make --no-print-directory -j2 CC="$clang" \
         MPICC="${MPICC:-mpicc}" BUILD="$b" CFLAGS='-fsyntax-only -Wno-unused-command-line-argument' WERROR=-Werror \
-        $(printf "$b/%s.o " $(ls gen/*.c spec/*.c runtime/*/*.c | sed 's/[.]c$//'))
+        $(printf "$b/%s.o " $(ls gen/*.c spec/*.c runtime/*/*.c tests/unit/*.c tests/mpi/*.c tests/programs/*.c | sed 's/[.]c$//')) \
+        $(printf "$b/sim/%s.o " $(basename -s .c -a tests/sim/*.c | grep -v selftest))
 }
 if clang=$(command -v clang || command -v clang-14); then
     check "clang has nothing to say" quiet
