@@ -30,16 +30,29 @@ says() {
 # Without what a make above this one has set.
 plain_make() { env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS -u LUA_INC -u LUA_LIB make --no-print-directory -n "$@"; }
 
-mkdir "$work/a b" "$work/a:b" "$work/lua"
-cp Makefile "$work/a b"
+mkdir "$work/a:b" "$work/lua" "$work/s p"
 cp Makefile "$work/a:b"
-refused="can't be built from, built in or installed into a path with a space or a colon"
-check "a folder with a space" says 2 "CURDIR=.*/a b: .*$refused" plain_make -C "$work/a b"
-check "a folder with a colon" says 2 "CURDIR=.*/a:b: .*$refused" plain_make -C "$work/a:b"
-for name in BUILD PREFIX CUDA_HOME LUA_INC LUA_LIB; do
-    check "$name with a space" says 2 "$name=/x y: .*$refused" plain_make "$name=/x y"
+check "a folder with a colon" says 2 "CURDIR=.*/a:b: stridec can't be built in or installed into a path with :" plain_make -C "$work/a:b"
+for name in BUILD CUDA_HOME LUA_INC LUA_LIB; do
+    check "$name with a space" says 2 "$name=/x y: stridec can't be built from or in a path with a space" plain_make "$name=/x y"
+done
+for name in PREFIX DESTDIR LIBDIR; do
+    check "$name with a colon" says 2 "$name=/x:y: stridec can't be .* installed into a path with :" plain_make "$name=/x:y"
 done
 
+# A toolkit in the build folder; the sources in a folder with a space.
+mkdir -p "$work/cuda/include/crt" "$work/cuda/lib" "$work/s p/b"
+touch "$work"/cuda/include/{cuda,cuda_runtime_api,nvrtc,crt/host_defines}.h "$work"/cuda/lib/lib{cudart,nvrtc}.so
+ln -s "$PWD"/[!b]* "$PWD/bench" "$work/s p" && ln -s "$work/cuda" "$work/s p/b"
+own_cuda() { plain_make -C "$work/s p" BUILD=b CUDA_HOME=/nowhere all | grep -q -- ' -isystem b/cuda/include '; }
+check "CUDA in the build folder, the sources in one with a space" own_cuda
+
+given=(MPICC=/nowhere/mpicc CC=/nowhere/cc LUA=/nowhere/lua LUA_INC=/nowhere CUDA_HOME=/nowhere BUILD=b)
+tells() {   # tells GOAL: as the recipe says it, before a build below finds nothing
+    says 2 "^MPICC='/nowhere/mpicc' BUILD='b' CUDA_HOME='.*' CC='/nowhere/cc' LUA='/nowhere/lua' LUA_INC='/nowhere' .*deps.sh $1" \
+        plain_make "${given[@]}" "$1"
+}
+for goal in check demo; do check "make $goal tells deps.sh what it was given" tells $goal; done
 check "make tells deps.sh where Lua's headers are" says 2 'LUA_INC=/nowhere holds no lua.h' plain_make LUA_INC=/nowhere
 check "make tells deps.sh where Lua's archive is" says 2 'LUA_LIB=/nowhere.a is not there' plain_make LUA_LIB=/nowhere.a
 touch "$work/lua/lua.h" "$work/lua/liblua.a"
@@ -76,8 +89,7 @@ pasted() {
 for goal in build demo check; do check "the packages of $goal as a command that can be pasted" pasted $goal; done
 
 # Where apt-get has all packages but clang-19. It only notes here what it is asked for.
-mkdir -p "$work/apt" "$work/cuda/include/crt" "$work/cuda/lib"
-touch "$work"/cuda/include/{cuda,cuda_runtime_api,nvrtc,crt/host_defines}.h "$work"/cuda/lib/lib{cudart,nvrtc}.so
+mkdir "$work/apt"
 cat >"$work/apt/apt-get" <<APT
 #!/bin/sh
 echo "\$@" >>"$work/asked"
