@@ -51,6 +51,8 @@ int options_read(struct args *a, const struct command *c, int argc, char **argv)
 /* Returns the option's value, its name if it takes none, or NULL if it is not given. */
 const char *option(const struct args *a, const char *name);
 void options_print(const struct command *c);
+/* Prints the notes and options for packaging/help.lua: lines of fields between tabs. */
+void options_list(const struct command *c);
 
 /* The name nearest to a mistyped one; NULL if none is near. */
 struct nearest {

@@ -152,6 +152,16 @@ static int help_one(const struct command *c)
     return 0;
 }
 
+/* Prints all commands for packaging/help.lua, which makes man pages and completions of them. */
+static int help_list(void)
+{
+    for (const struct command *c = commands; c->name; c++) {
+        printf("command\t%s\t%s\t%s\t%s\n", c->name, c->program ? "program" : "", c->synopsis, c->summary);
+        options_list(c);
+    }
+    return 0;
+}
+
 static int unknown_command(const char *name)
 {
     struct nearest n = {.wanted = name};
@@ -176,6 +186,8 @@ static int help(int argc, char **argv)
     const struct command *c = argc > 1 ? find_command(argv[1]) : NULL;
     if (argc > 2)
         return usage_error(NULL, "unexpected %s", argv[2]);
+    if (argc > 1 && strcmp(argv[1], "--list") == 0)
+        return help_list();
     if (argc > 1 && !c && strcmp(argv[1], "help") != 0)
         return unknown_command(argv[1]);
     return c ? help_one(c) : help_all();
