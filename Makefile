@@ -41,11 +41,11 @@ EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
-all: $(BUILD)/libstridec.so $(BUILD)/stridec
+all: $(BUILD)/libstridec.so $(BUILD)/stridec $(BUILD)/help/done
 
 $(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/interpose/libstridec.map
-	$(MPICC) -shared $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/interpose/libstridec.map \
-	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
+	$(MPICC) -shared -Wl,-soname,libstridec.so.0 $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) \
+	  -Wl,--version-script=runtime/interpose/libstridec.map -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
 
 # The command: what starts programs, and the rest, which holds the runtime too, so that tune and doctor see what a program would.
 $(BUILD)/stridec: $(START_O) | $(BUILD)/stridec-mpi
@@ -91,7 +91,7 @@ $(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-in
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(TLS) $(JUMPS) -c $< -o $@
 $(BUILD)/runtime/command/main.o: VERSION
-$(BUILD)/runtime/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
+$(BUILD)/runtime/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(RELEASE)"'
 $(BUILD)/runtime/command/%.o: runtime/command/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
@@ -101,24 +101,13 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 
-# With the simulated GPU, where it has been built. Builds for several MPIs lie beside each other.
-include packaging/flavour.mk
-LIB_TO = $(DESTDIR)$(PREFIX)/lib
-SIM_TO = $(LIB_TO)/stridec/sim
-install: all
-	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
-	install -D -m755 $(BUILD)/stridec-mpi $(LIB_TO)/stridec/$(FLAVOUR)/stridec-mpi
-	install -D -m755 $(BUILD)/libstridec.so $(LIB_TO)/stridec/$(FLAVOUR)/libstridec.so
-	[ -e $(LIB_TO)/libstridec.so ] || ln -s stridec/$(FLAVOUR)/libstridec.so $(LIB_TO)/libstridec.so
-	install -D -m644 runtime/api/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
-	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
-
 clean:
 	rm -rf $(BUILD)
 
 include tests/tests.mk
+include packaging/install.mk
 
-.PHONY: all install clean
+.PHONY: all clean
 .DELETE_ON_ERROR:
 $(if $V,,.SILENT:)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
