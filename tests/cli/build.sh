@@ -78,7 +78,7 @@ check "CPPFLAGS, LDFLAGS and WERROR" flags
 
 # Where nothing can be installed: none of the packages, and no apt-get.
 mkdir "$work/bin"
-for tool in sh dirname readlink id cat grep; do ln -s "$(command -v $tool)" "$work/bin"; done
+for tool in sh dirname readlink id cat grep env mktemp rm; do ln -s "$(command -v $tool)" "$work/bin"; done
 pasted() {
     PATH=$work/bin CUDA_HOME=/nowhere BUILD=$work/build tests/deps.sh "$1" >"$work/said" 2>&1
     cat "$work/said"
@@ -88,12 +88,12 @@ pasted() {
 }
 for goal in build demo check; do check "the packages of $goal as a command that can be pasted" pasted $goal; done
 
-# Where apt-get has all packages but clang-19. It only notes here what it is asked for.
+# Where apt-get has all packages but those that not every release has. It only notes here what it is asked for.
 mkdir "$work/apt"
 cat >"$work/apt/apt-get" <<APT
 #!/bin/sh
 echo "\$@" >>"$work/asked"
-case \$* in *clang-19*) echo "E: Unable to locate package clang-19"; exit 100 ;; esac
+case \$* in *clang-19* | *debhelper*) echo "E: Unable to locate package \$5"; exit 100 ;; esac
 APT
 printf '#!/bin/sh\nshift\nexec "$@"\n' >"$work/apt/sudo"
 chmod +x "$work"/apt/*
@@ -104,6 +104,11 @@ without_clang() {   # without_clang MPICC: that is there, or not
         [ "$(grep -c 'install .*clang-19' "$work/asked")" -eq 1 ] && grep -q 'recommends clang-19$' "$work/asked"
 }
 with_others() { without_clang /nowhere && grep -q 'install .*libopenmpi-dev' "$work/asked"; }
+without_debhelper() {   # nor anything else: what is asked for alone fails
+    says 0 '^deps: no debhelper .E: .*debhelper.: the Debian packages are left out of the tests$' env \
+        PATH="$work/apt:$work/bin" CUDA_HOME="$work/cuda" MPICC=/nowhere TEST_CLANG=/nowhere tests/deps.sh check
+}
+check "a release without debhelper" without_debhelper
 check "a release without clang-19" without_clang "${MPICC:-mpicc}"
 check "a release without clang-19, other packages missing" with_others
 
