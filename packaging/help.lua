@@ -68,13 +68,26 @@ for _, c in ipairs(commands) do
   write(name .. ".1", lines)
 end
 
--- Of the overview what is no list of commands: the first sentence, and what holds for all.
+-- Of the overview what is no list of commands: the first sentence, and what holds for all. Lines that are set in, such as a
+-- table of exit statuses, stay as they are.
 local prose = {}
-for line in io.lines(overview) do
-  if line:match("^%S") then prose[#prose + 1] = roff(line) end
+for paragraph in (read(overview) .. "\n"):gmatch("(.-\n)\n+") do
+  if not paragraph:match("^  stridec ") then
+    if #prose > 0 then prose[#prose + 1] = ".PP" end
+    local table_of = false
+    for line in paragraph:gmatch("[^\n]+") do
+      local set_in = line:match("^ ") ~= nil
+      if set_in ~= table_of then add(prose, { set_in and ".RS 4\n.nf" or ".fi\n.RE" }) end
+      table_of = set_in
+      prose[#prose + 1] = roff(line)
+    end
+    if table_of then prose[#prose + 1] = ".fi\n.RE" end
+  end
 end
 local lines = page("stridec", "compile MPI datatypes into GPU kernels", "COMMAND [OPTION...] [ARGUMENT...]")
-add(lines, { ".SH DESCRIPTION", table.concat(prose, "\n.PP\n"), ".SH COMMANDS" })
+lines[#lines + 1] = ".SH DESCRIPTION"
+add(lines, prose)
+lines[#lines + 1] = ".SH COMMANDS"
 for _, c in ipairs(commands) do
   add(lines, { ".TP", (".BR stridec\\-%s (1)"):format(roff(c.name)), roff(c.summary) })
 end

@@ -39,7 +39,7 @@ install-flavour: all
 	  ln -sf stridec/$(FLAVOUR)/libstridec.so $(call into,$(LIBDIR)/libstridec.so)
 	ln -sf libstridec.so $(call into,$(LIBDIR)/libstridec.so.0)
 # With the simulated GPU, where it has been built. The command looks for ../lib/stridec.
-install-common: all
+install-common: all $(filter sim,$(MAKECMDGOALS))
 	if [ -e $(SIM)/libcuda.so.1 ]; then \
 	  install -d $(call into,$(PRIVATE)/sim) && cp -P $(SIM)/lib[cn]*.so* $(call into,$(PRIVATE)/sim); fi
 	install -d $(call into,$(PRIVATE)) $(call into,$(BINDIR)/../lib)
