@@ -1,4 +1,4 @@
-# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make clean.
+# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make wheel, make clean.
 # Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR, SAN=1 (address and undefined sanitizers), SAN=thread,
 # V=1 (say all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC,
 # CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
@@ -109,16 +109,13 @@ install: all
 	install -D -m644 runtime/api/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
 	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
 
-# A wheel for pip with builds for all MPIs of the Python index: in $(BUILD)/release.
-wheel:
-	+CUDA_HOME='$(CUDA_HOME)' FETCHED="$${FETCHED:-$(BUILD)/fetched}" packaging/wheel.sh $(BUILD)/release
-
 clean:
 	rm -rf $(BUILD)
 
 include tests/tests.mk
 
-.PHONY: all install wheel clean
+.PHONY: all install clean
 .DELETE_ON_ERROR:
 $(if $V,,.SILENT:)
 -include $(shell find $(BUILD) -name fetched -prune -o -name '*.d' -print 2>/dev/null)
+include packaging/wheel.mk
