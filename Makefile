@@ -1,7 +1,8 @@
 # stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make uninstall,
-# make clean. Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR and more folders (packaging/install.mk),
-# SAN=1 (address and undefined sanitizers), SAN=thread, V=1 (say all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC
-# and LUA_LIB (its headers' folder and static archive), CC, CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
+# make wheel, make clean. Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR and more folders
+# (packaging/install.mk), SAN=1 (address and undefined sanitizers), SAN=thread, V=1 (say all), CUDA_HOME (default: found), LUA
+# (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC, CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror
+# (as in make check: warnings are errors).
 
 # Make's lists can't hold spaces, and the loader's no colons; said before anything is built. The folder of the sources, and
 # those that `make install` writes to, may have spaces.
@@ -110,4 +111,5 @@ include packaging/install.mk
 .PHONY: all clean
 .DELETE_ON_ERROR:
 $(if $V,,.SILENT:)
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name fetched -prune -o -name '*.d' -print 2>/dev/null)
+include packaging/wheel.mk

@@ -91,6 +91,7 @@ bench_pack() {
     measure 1 pack "$name-pack.json"
     report "$name-pack"
     plot "$name-pack"
+    python3 -c "import matplotlib" 2>/dev/null && python3 bench/plot_peers.py "$out/$name-pack.json" "$out/$name-peers.svg"
 }
 
 # Lists with an empty cache. Then a first process fills the cache: the second one's first calls are those of a warm

@@ -1,7 +1,10 @@
-/* columns.c: a field in GPU memory, cut into strips of columns, one a rank; halo columns go to both neighbours, and some
- * columns are written out as the field changes. Uses stridec.h, and runs without stridec as well.
+/* columns.c: a field in GPU memory, cut into strips of columns, one a rank; halo columns go to both neighbours, and
+ * some columns are written out as the field changes. Uses stridec.h, and runs without stridec as well.
  *
+ * build: mpicc columns.c -o columns -I$CUDA_HOME/include -L$CUDA_HOME/lib64 -lcudart -ldl           (or make examples)
  * usage: mpirun -n RANKS [stridec run --] columns [rows [columns [steps]]]      (512 64 4)
+ * run: mpirun -n 3 stridec run -- build/examples/columns 64 16 3
+ * run: mpirun -n 3 build/examples/columns 64 16 3
  *
  * With stridec: the halo's datatype is registered, the query tells how it will travel, MPI takes device memory, and the
  * columns to be written are packed on the stream that computes the field, without waiting for it. Without: everything
@@ -153,7 +156,7 @@ int main(int argc, char **argv)
     MPI_Reduce(&bad, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
     if (s.rank == 0)
         printf("columns: %d ranks, %d rows of %d columns, %d steps: %s\n", ranks, s.rows, s.columns, steps,
-               all ? "WRONG" : "every cell is right");
+               all ? "WRONG" : "verified");
 
     CUDA(cudaStreamDestroy(s.stream));
     MPI_Type_free(&s.column);

@@ -1,4 +1,4 @@
-! cuda_runtime.f90: the calls of the CUDA runtime that the Fortran examples make.
+! cuda_runtime.f90: the calls of the CUDA runtime that the Fortran examples make. This is no program.
 module cuda_runtime
     use, intrinsic :: iso_c_binding
     implicit none

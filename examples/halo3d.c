@@ -1,6 +1,9 @@
 /* halo3d.c: 26-neighbour periodic halo exchange of a 3-D block of floats in GPU memory, plain MPI.
  *
- * usage: mpirun -n RANKS halo3d [--host] [n [radius [iterations]]]      (64 2 5)
+ * build: mpicc halo3d.c -o halo3d -I$CUDA_HOME/include -L$CUDA_HOME/lib64 -lcudart                  (or make examples)
+ * usage: mpirun -n RANKS [stridec run --] halo3d [--host] [n [radius [iterations]]]      (64 2 5)
+ * run: mpirun -n 4 stridec run -- build/examples/halo3d
+ * run: mpirun -n 2 build/examples/halo3d --host 16
  *
  * Each rank holds n^3 cells and a halo of `radius` cells on every side. Each exchange is 26 sends and 26
  * receives of subarray datatypes, straight from and to the block. Before each exchange the interior gets new

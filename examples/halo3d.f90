@@ -1,6 +1,8 @@
 ! halo3d.f90: 26-neighbour periodic halo exchange of a 3-D block of reals in GPU memory, with `use mpi_f08`.
 !
-! usage: mpirun -n RANKS halo3d_f [--host] [n [radius [iterations]]]      (64 2 5)
+! build: mpifort cuda_runtime.f90 halo3d.f90 -o halo3d_f -L$CUDA_HOME/lib64 -lcudart      (or make examples)
+! usage: mpirun -n RANKS [stridec run --] halo3d_f [--host] [n [radius [iterations]]]      (64 2 5)
+! run: mpirun -n 4 stridec run -- build/examples/halo3d_f
 !
 ! The Fortran counterpart of halo3d.c: subarray datatypes, Isend, Irecv and Waitall straight on device memory;
 ! every cell of the block is checked after each exchange. --host keeps the block in host memory.

@@ -1,9 +1,10 @@
 """halo3d.py: 26-neighbour periodic halo exchange of a 3-D block of floats on the GPU, with mpi4py and CuPy.
 
-usage: mpirun -n RANKS python3 halo3d.py [--host] [n [radius [iterations]]]      (64 2 5)
+usage: mpirun -n RANKS [stridec run --] python3 halo3d.py [--host] [n [radius [iterations]]]      (64 2 5)
+run: mpirun -n 2 stridec run -- python3 examples/halo3d.py 16 2 3
 
-The Python counterpart of halo3d.c: subarray datatypes, Isend, Irecv and Waitall straight on GPU arrays;
-every cell of the block is checked after each exchange. Without CuPy it uses device_array.py, a few lines
+Needs mpi4py and NumPy. The Python counterpart of halo3d.c: subarray datatypes, Isend, Irecv and Waitall straight on
+GPU arrays; every cell of the block is checked after each exchange. Without CuPy it uses device_array.py, a few lines
 over the CUDA runtime. --host keeps the block in a NumPy array.
 """
 import itertools

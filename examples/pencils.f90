@@ -1,13 +1,15 @@
 ! pencils.f90: halo exchange between pencils, as 2DECOMP and codes on it (uDALES, XCompact3D) have it, in GPU memory.
 !
-! usage: mpirun -n RANKS pencils [--host] [n [halo [iterations]]]      (64 2 20; 1 to 3 values of halo)
+! build: mpifort cuda_runtime.f90 pencils.f90 -o pencils -L$CUDA_HOME/lib64 -lcudart      (or make examples)
+! usage: mpirun -n RANKS [stridec run --] pencils [--host] [n [halo [iterations]]]      (64 2 20; 1 to 3 values of halo)
+! run: mpirun -n 4 stridec run -- build/examples/pencils 19 2 3
 !
 ! A field of n^3 values of real(8) is cut in y and z, so that each rank has a pencil along x with halo values on every
-! side of y and z. Each exchange sends the outermost planes of both: in y MPI_TYPE_VECTOR with blocks of halo * (n + 2 halo)
-! values, in z of one piece. Then the same along x, which is periodic and whole on the rank: the ghost values are sent to
-! the rank itself in blocks of 1 to 3 values, the shortest there are. MPI_ISSEND and MPI_IRECV straight on device memory;
-! each value of the block is compared after each exchange, all of its bytes, corners included. --host keeps the field in
-! host memory.
+! side of y and z. Each exchange sends the outermost planes of both: in y MPI_TYPE_VECTOR with blocks of
+! halo * (n + 2 halo) values, in z of one piece. Then the same along x, which is periodic and whole on the rank: the
+! ghost values are sent to the rank itself in blocks of 1 to 3 values, the shortest there are. MPI_ISSEND and MPI_IRECV
+! straight on device memory; each value of the block is compared after each exchange, all of its bytes, corners
+! included. --host keeps the field in host memory.
 program pencils
     use mpi_f08
     use cuda_runtime
@@ -54,8 +56,8 @@ program pencils
 
     if (rank == 0) then
         print '(a,i0,a,i0," x ",i0,a,2(i0," x "),i0,a,i0,3a)', "pencils: ", ranks, " ranks as ", dims, &
-            ", the first one's pencil ", inner, " with a halo of ", halo, " in ", trim(merge("host  ", "device", host)), &
-            " memory"
+            ", the first one's pencil ", inner, " with a halo of ", halo, " in ", &
+            trim(merge("host  ", "device", host)), " memory"
         if (wrong /= 0) then
             print '(a,i0,a)', "pencils: FAILED: ", wrong, " wrong values"
         else
@@ -164,7 +166,7 @@ contains
             field(side(1) - 2 * halo + 1, 1, 1))
     end subroutine
 
-    ! Both ways in one dimension: ghosts at the low and the high end, and the values beside them that the neighbours want.
+    ! Both ways in one dimension: ghosts at the low and high end, and the values beside them that the neighbours want.
     ! The arguments are only places in memory: nothing here reads them, for they may be a GPU's.
     subroutine swap(type, before, after, ghost_low, ghost_high, edge_low, edge_high)
         type(MPI_Datatype), intent(in) :: type
@@ -179,7 +181,7 @@ contains
         call MPI_Waitall(4, request, MPI_STATUSES_IGNORE)
     end subroutine
 
-    ! What belongs at a local position, by its place in the whole field, wrapped around; exact, and different everywhere.
+    ! What belongs at a local position, by its place in the whole field, wrapped around; exact, different everywhere.
     pure real(c_double) function value(i, j, k)
         integer, intent(in) :: i, j, k
         integer(int64) :: at(3)
@@ -226,7 +228,8 @@ contains
                 do i = 1, side(1)
                     if (transfer(copy(i, j, k), 0_int64) == transfer(value(i, j, k), 0_int64)) cycle
                     if (wrong == 0) write (error_unit, '(2(a,i0),a,3(1x,i0),2(a,f0.2))') "pencils: rank ", rank, &
-                        ", exchange ", iteration, ": value", i, j, k, " is ", copy(i, j, k), ", should be ", value(i, j, k)
+                        ", exchange ", iteration, ": value", i, j, k, " is ", copy(i, j, k), &
+                        ", should be ", value(i, j, k)
                     wrong = wrong + 1
                 end do
             end do

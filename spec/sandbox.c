@@ -249,7 +249,8 @@ static void string_library(lua_State *L)
 static int unknown_name(lua_State *L)
 {
     const char *name = lua_tostring(L, 2);
-    return sandbox_raise(L, sandbox_line(L), "there is no `%.100s`: README lists the types and constructors", name ? name : "?");
+    return sandbox_raise(L, sandbox_line(L), "there is no `%.100s`: spec/README.md lists the types and constructors",
+                         name ? name : "?");
 }
 
 void sandbox_environment(lua_State *L)

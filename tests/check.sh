@@ -1,6 +1,9 @@
 #!/bin/bash
 # check.sh BUILD MPICH_BUILD: runs every test that needs no GPU; `make check` builds them first. Each test program
 # prints a line `ok ...` or `not ok ...` for each check; the last line here adds them up. Logs: BUILD/log.
+#
+# What one MPI, NVRTC or release shows for all is run above one of them in turn: TEST_TURN is a number, by default the day's;
+# TEST_TURN=all runs all.
 cd "$(dirname "$0")/.." || exit 1
 build=$1 mpich=$2
 log=$build/log
@@ -15,7 +18,7 @@ THREADED="threads monitors watched outstanding pending lifetimes callbacks defer
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
-python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
+export TEST_TURN=${TEST_TURN:-$(($(date +%s) / 86400))}
 
 # execute NAME COMMAND...: one program, its output, exit status and time to files. tell NAME: its lines are counted. A program
 # that fails without a line, hangs, or checks nothing is a failure of its own. run NAME COMMAND...: both.
@@ -63,6 +66,9 @@ tell_all() {
     for name in "${besides[@]}"; do tell "$name"; done
     besides=()
 }
+
+# its_turn I N: whether the turn is that of the I-th of N, from 0.
+its_turn() { [ "$TEST_TURN" = all ] || [ $((TEST_TURN % $2)) -eq "$1" ]; }
 
 # yes NAME COMMAND...: a command whose success is the check.
 yes() {
@@ -120,10 +126,12 @@ units() {
 # sources: what runs no program of stridec's.
 sources() {
     beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
+    beside "pages" lua5.4 tests/docs.lua "$build"
     beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
     [ -n "$san" ] || beside "models of a message" tests/model/run.sh
 }
 
+echo "turn $TEST_TURN (TEST_TURN=$TEST_TURN repeats it, TEST_TURN=all runs all turns)"
 # make check-quick: structure, models, most units, and one pass of the protocols on one MPI.
 if [ -n "${QUICK:-}" ]; then
     units test_nvrtc test_native
@@ -168,16 +176,15 @@ for b in "$build" "$mpich"; do
     for n in 1 2 4 8; do
         yes "$mpi halo3d, $n ranks" tests/mpirun.sh -n $n $san "$b/stridec" run --sim -- "$b/examples/halo3d" 16 2 3
     done
-    yes "$mpi columns" tests/mpirun.sh -n 3 $san "$b/stridec" run --sim -- "$b/examples/columns" 64 16 3
-    LD_LIBRARY_PATH=$PWD/$b/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-        yes "$mpi columns without stridec" tests/mpirun.sh -n 3 "$b/examples/columns" 64 16 3
-    yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
-        "$b/stridec" run --sim -- "$b/examples/halo3d_f"
+    run "$mpi examples" tests/examples.sh "$b"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
     [ -n "$san" ] || LIMIT=900 beside "$mpi under valgrind" tests/valgrind.sh "$b" ${MPI_TEST_SECOND:+sessions}
-    [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    if [ -z "$san" ] && its_turn "$([ "$b" = "$build" ] && echo 0 || echo 1)" 2; then
+        LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    fi
+    FETCHED=$PWD/$build/fetched beside "$mpi stridec.datatype in Python" tests/python/run.sh "$b"
     tell_all
-    for halo in 1 2 3; do
+    for halo in 1 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$b/examples/pencils" 19 $halo 3
     done
@@ -187,8 +194,7 @@ for b in "$build" "$mpich"; do
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
-        yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
-            "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
+        run "around the examples" tests/examples.sh "$b" --around
     else
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"
     fi
@@ -197,6 +203,8 @@ MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks" tests/cli/bench
 MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks that others wrote" tests/cli/others.sh "$build"
 [ -n "$san" ] || LIMIT=900 beside "MPIs of the Python index" tests/wheels.sh "$build"
 tell_all
+# Packs what the test of these MPIs has built.
+[ -n "$san" ] || LIMIT=600 run "wheel" tests/cli/wheel.sh "$build"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

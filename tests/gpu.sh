@@ -28,7 +28,8 @@ export OMPI_MCA_osc="${OMPI_MCA_osc:-pt2pt,sm}"   # Open MPI 4.1 has no other fo
 stridec=$BUILD/stridec
 passed=0 failed=0 limit=${LIMIT:-300}
 # Lines worth showing of a run that went well.
-telling='# programs:|median|exchange: min|device memory|layouts verified|kernels in|blocks: commit|were compiled'
+telling='# programs:|left out:|: verified$|median|exchange: min|device memory|layouts verified|kernels in|blocks: commit'
+telling="$telling|were compiled"
 
 if [ "$("$BUILD/tests/gpu_count" 2>/dev/null || echo 0)" -eq 0 ]; then
     echo "check-gpu: no GPU found: nothing was checked"
@@ -86,6 +87,9 @@ try_examples() {
     else
         skip "pencils: not built"
     fi
+    for example in send_column hand_packing neighbours; do
+        under_stridec 4 "$example, 4 ranks" "$BUILD/examples/$example"
+    done
     under_stridec 2 "columns, 2 ranks" "$BUILD/examples/columns"
     try "columns without stridec, 2 ranks" tests/mpirun.sh -n 2 "$BUILD/examples/columns"
     for p in $PYTHON python3 /usr/bin/python3; do
@@ -93,8 +97,14 @@ try_examples() {
     done
     if [ -n "${python:-}" ]; then
         under_stridec 2 "halo3d.py 64^3, 2 ranks" "$python" examples/halo3d.py 64 2 5
+        package=$PWD/packaging/python${PYTHONPATH:+:$PYTHONPATH}
+        for example in cupy_halo strided_torch; do   # they say so where CuPy and PyTorch are missing
+            under_stridec 2 "$example.py, 2 ranks" env PYTHONPATH="$package" "$python" "examples/$example.py"
+        done
+        under_stridec 2 "stridec.datatype, 2 ranks" env PYTHONPATH="$PWD/tests/python/stand_in:$PWD/examples:$package" \
+            "$python" tests/python/datatype.py
     else
-        skip "halo3d.py: no python3 with mpi4py and numpy"
+        skip "examples in Python: no python3 with mpi4py and numpy"
     fi
 }
 

@@ -12,30 +12,22 @@ cd "$(dirname "$0")/.." || exit 1
 build=$(cd "$build" && pwd)
 export MPICC=${MPICC:-mpicc} BUILD=$build
 . tests/fetched.sh
-version=4.1.2 sdist=56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02
+version=$mpi4py_version sdist=56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02
 limit=${MPI4PY_TIMEOUT:-$([ -n "$all" ] && echo 1200 || echo 150)}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
 
 python=$(python_with pip numpy || python_with pip) || { echo "ok mpi4py: left out: no Python with pip"; exit 0; }
-# The wheel has a module for either MPI's handles and none for a Python that it was not built for.
-fetch "$python" mpi4py "mpi4py-$version-*.whl" - --only-binary mpi4py "mpi4py==$version" &&
-    fetch "$python" mpi4py "mpi4py-$version.tar.gz" $sdist --no-binary mpi4py "mpi4py==$version" || {
+if ! mpi4py_wheel "$python" "$build" "$work" ||
+    ! fetch "$python" mpi4py "mpi4py-$version.tar.gz" $sdist --no-binary mpi4py "mpi4py==$version"; then
     echo "ok mpi4py: left out: the Python index can't be reached, or has no wheel for this Python: $(tail -1 "$FETCHED/mpi4py/log")"
     exit 0
-}
-"$python" -m zipfile -e "$FETCHED"/mpi4py/mpi4py-$version-*.whl "$work/lib" && tar -xzf "$FETCHED/mpi4py/mpi4py-$version.tar.gz" -C "$work" || exit 1
+fi
+tar -xzf "$FETCHED/mpi4py/mpi4py-$version.tar.gz" -C "$work" || exit 1
 suite=$work/mpi4py-$version/test
 
-# The wheel asks for the MPI by the name that its own project gives it; distributions rename MPICH's.
-library=$(ldd "$build/libstridec.so" | awk '$1 ~ /^libmpi(ch)?\.so/ { print $3; exit }')
-case $(echo '#include <mpi.h>' | "$MPICC" -E -dM -x c - | grep -E 'define (OPEN_MPI|MPICH_VERSION) ') in
-*OPEN_MPI*) mpi=openmpi soname=libmpi.so.40 ;;
-*) mpi=mpich soname=libmpi.so.12 ;;
-esac
-mkdir "$work/names" && ln -s "$library" "$work/names/$soname"
-export PYTHONPATH=$work/lib MPI4PY_MPIABI=$mpi LD_LIBRARY_PATH=$work/names${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+mpi=$MPI4PY_MPIABI
 export STRIDEC_CACHE_DIR=$work/cache
 # Ranks outnumber cores.
 export OMPI_MCA_mpi_yield_when_idle=1 PYTHONDONTWRITEBYTECODE=1
@@ -47,7 +39,7 @@ modules() {   # RANKS
     [ -n "$all" ] && return
     # MPICH's ranks spin where Open MPI's yield: a message between four of them on two cores takes a turn of the scheduler.
     case $1 in
-    4) echo "-i test_($([ $mpi = mpich ] && echo p2p_buf_matched || echo p2p_buf)|request|status)\\b" ;;
+    4) echo "-i test_($([ "$mpi" = mpich ] && echo p2p_buf_matched || echo p2p_buf)|request|status)\\b" ;;
     *) echo "-i test_(p2p_buf|p2p_obj|pack|request|status|cco_buf|cco_nb_buf|cco_pr_buf|msgzero|attributes|threads|errhandler|exceptions)\\b" ;;
     esac
 }
@@ -65,7 +57,7 @@ suite() {   # HOW RANKS: writes $work/HOW.RANKS.RANK
 
 # compare HOW RANKS: each test that passed on the MPI alone, by rank, passed.
 compare() {
-    local rank lost= passed=0
+    local rank lost='' passed=0
     for ((rank = 0; rank < $2; rank++)); do
         touch "$work/$1.$2.$rank"
         lost+=$(awk 'NR == FNR { got[$1] = $2 ? $2 : "unfinished"; next }

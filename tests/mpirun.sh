@@ -1,6 +1,6 @@
 #!/bin/sh
 # mpirun.sh: `tests/mpirun.sh -n 4 prog args`: the mpirun that belongs to $MPICC (default mpicc), set up so that
-# it also starts as root, with more ranks than cores, and in containers. MPIRUN overrides the choice.
+# it also starts as root, with more ranks than cores, and in containers. MPIRUN overrides the choice, and --which prints it.
 MPICC=${MPICC:-mpicc}
 
 kind_of() {   # of an mpirun: openmpi, mpich or nothing
@@ -27,6 +27,7 @@ choose() {
 }
 
 run=${MPIRUN:-$(choose)}
+[ "${1:-}" != --which ] || { echo "$run"; exit; }
 # Open MPI reads these; MPICH ignores them. What the user has set stays.
 : "${OMPI_ALLOW_RUN_AS_ROOT=1}" "${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1}"
 : "${OMPI_MCA_rmaps_base_oversubscribe=1}" "${OMPI_MCA_hwloc_base_binding_policy=none}"

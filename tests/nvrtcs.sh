@@ -1,7 +1,7 @@
 #!/bin/bash
 # nvrtcs.sh BUILD: what is emitted compiles with other NVRTCs than this machine's, from the Python index: the oldest that stridec
 # is for, and the last that knows GPUs older than Turing. They come once, into $FETCHED; where the index can't be reached, that
-# is said, and all is ok.
+# is said, and all is ok. With TEST_TURN, a number, one of them.
 build=${1:?usage: nvrtcs.sh BUILD}
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
@@ -33,5 +33,5 @@ leave_out() { echo "ok NVRTCs of the Python index: left out: $1"; exit 0; }
 python=$(python_with pip) || leave_out "no Python with pip"
 while read -r package version sum library; do
     one "$package" "$version" "$sum" "$library" </dev/null || failed=1
-done < <(table)
+done < <(table | in_turn)
 exit $failed

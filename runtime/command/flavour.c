@@ -22,15 +22,11 @@ static bool __attribute__((format(printf, 2, 3))) fails(char why[FLAVOUR_WHY], c
     return false;
 }
 
-/* LIBDIR/stridec, from the program's folder. */
-static const char *const FOLDER[] = {"../lib/stridec", "../lib64/stridec", "../lib/x86_64-linux-gnu/stridec",
-                                     "../lib/aarch64-linux-gnu/stridec", "../lib/powerpc64le-linux-gnu/stridec", NULL};
-
 bool flavour_shared(const char *file, char path[PATH_MAX])
 {
     char folder[PATH_MAX];
-    return find_beside(FOLDER, folder) && snprintf(path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX &&
-           access(path, F_OK) == 0;
+    return find_beside((const char *const[]){"../lib/stridec", NULL}, folder) &&
+           snprintf(path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX && access(path, F_OK) == 0;
 }
 
 static bool installed(enum flavour f, const char *file, char path[PATH_MAX])

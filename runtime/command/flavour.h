@@ -1,5 +1,5 @@
 /* flavour.h: builds for several MPIs in one prefix, and the choice among them. Installed builds lie in
- * LIBDIR/stridec/FLAVOUR; a build folder holds one, beside the program. */
+ * ../lib/stridec/FLAVOUR; a build folder holds one, beside the program. */
 #ifndef STRIDEC_FLAVOUR_H
 #define STRIDEC_FLAVOUR_H
 
@@ -21,11 +21,20 @@ struct flavour_wish {
     bool any;              /* a build for any MPI will do */
 };
 #define FLAVOUR_WHY (PATH_MAX + 256)
-/* Finds the file of the build beside this program, else of the installed build that fits best; README.md has the rules.
+/* Finds the file of the build beside this program, else of an installed build. These rules narrow the builds, in order,
+ * until one is left; a hint that leaves none is not followed:
+ * 1. --mpi;
+ * 2. the MPI that the loader finds for the program, or for the interpreter of a script;
+ * 3. the MPI whose mpirun started this process;
+ * 4. a hint: for Python, the MPI that mpi4py loads (it is imported, without MPI_Init);
+ * 5. a hint: the builds whose own MPI the loader finds;
+ * 6. a hint: how Slurm and others started this process: PMIx for Open MPI, PMI for MPICH;
+ * 7. a hint: the mpirun on PATH;
+ * 8. MPICH goes before the standard ABI, which few programs use.
  * Returns false with the reason in `why`. */
 bool flavour_find(const struct flavour_wish *wish, char path[PATH_MAX], char why[FLAVOUR_WHY]);
 
-/* Finds a file below LIBDIR/stridec. */
+/* Finds a file of all builds, below ../lib/stridec: where LIBDIR is another folder, that is a link. */
 bool flavour_shared(const char *file, char path[PATH_MAX]);
 
 /* ---- which MPI a program loads (needs.c) ---- */

@@ -222,7 +222,8 @@ enum node_domains node_start(void)
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_get_parent(&parent);
-    bool sends = world_size > 1 || device || env_get()->on_host.always;   /* alone, only to itself: see README */
+    /* A rank alone sends to itself: in host memory only if told to. */
+    bool sends = world_size > 1 || device || env_get()->on_host.always;
     if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
     sweep(rank);
     peers = calloc((size_t)world_size, sizeof *peers);

@@ -56,6 +56,13 @@ for f in "$work"/aot/*.cubin; do printf x | dd of="$f" bs=1 seek=200 conv=notrun
 longer damaged [ -s "$work/compiles.damaged" ] && grep -q 'halo3d: verified' "$work/out" && grep -q 'stridec\[.*warn' "$work/out"
 result "damaged modules are warned of and compiled anew"
 
+# What is kept beside the simulated NVRTC needs no compiler (packaging/wheel.sh).
+mkdir -p "$work/sim/kernels" && cp "$build"/sim/lib*.so.* "$work/sim"
+kept() { LD_LIBRARY_PATH=$work/sim "$build/stridec" gen "$work/halo.lua" -o "$work/$1" --arch sm_90 >"$work/out" 2>&1; }
+! SIMGPU_CXX=/nowhere kept none && SIMGPU_KEEP=$work/sim/kernels kept first && SIMGPU_CXX=/nowhere kept second &&
+    diff -r "$work/first" "$work/second" >>"$work/out"
+result "kernels kept beside the simulated NVRTC"
+
 # Data in host memory: a type of bench/cpu_pack, code for it ahead of time, and no compiler.
 echo 'return { lu = vector(1638, 5, 90, double) }' >"$work/lu.lua"
 host() {   # NAME: what the library says

@@ -67,7 +67,9 @@ static int find_mpi(struct dl_phdr_info *info, size_t size, void *name)
 {
     const char *file = strrchr(info->dlpi_name, '/');
     (void)size;
-    if (!file || (strncmp(file, "/libmpi.so", 10) && strncmp(file, "/libmpich.so", 12))) return 0;
+    if (!file || (strncmp(file, "/libmpi.so", 10) && strncmp(file, "/libmpich.so", 12) &&
+                  strncmp(file, "/libmpi_abi.so", 14)))
+        return 0;
     snprintf(name, PATH_MAX, "%s", info->dlpi_name);
     return 1;
 }

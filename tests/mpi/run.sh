@@ -7,8 +7,8 @@
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
-# Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
-# at most three ranks.
+# Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on at most three ranks, and of a program's
+# lines the first and every second of the others: with TEST_TURN, a number, even the odd ones; with TEST_TURN=all all of them.
 # With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: without lines of host memory alone, and of MPIs that only say so.
 # MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
@@ -16,6 +16,8 @@ build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
 export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
+MPIRUN=$("$here/../mpirun.sh" --which)   # found once: it takes longer than some programs
+export MPIRUN
 if [ $# -gt 2 ]; then shift 2; else set --; fi
 limit=${MPI_TEST_TIMEOUT:-$([ -n "$SAN" ] && echo 360 || echo 120)}
 umask 022
@@ -175,10 +177,14 @@ programs="pack mapped owner parts host native extend attach imports self watched
     fatal devices handles edges large_count again hurried shared scarce random monitors"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
+turn=all
+[ -z "$MPI_TEST_SECOND" ] || [ $# -gt 0 ] || turn=${TEST_TURN:-all}
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $programs
+# Those that need what an earlier line has left are run in each turn.
+in_turn() { awk -v turn="$turn" 'turn == "all" || NR == 1 || (NR + turn) % 2 == 0 || /@KEEP/'; }
 for name in "$@"; do
-    run_lines "$name" >"$work/lines.$name"
+    run_lines "$name" | in_turn >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
         case $line in

@@ -24,7 +24,7 @@ static void all_of(struct comm *c)
     for (int i = 0; i < ranks; i++) c->world[0][i] = i;
 }
 
-/* No two edges between the same ranks: the MPIs meet those in orders of their own (README, Limits). So a dimension of two is no ring. */
+/* No two edges between the same ranks: the MPIs meet those in orders of their own (runtime/README.md). So a dimension of two is no ring. */
 static void open_grid(struct comm *c)
 {
     int dims[2] = {ranks, 1}, periods[2], n = 1;

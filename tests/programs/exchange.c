@@ -87,7 +87,7 @@ static void check(struct op *o, const MPI_Status *s, int code)
     }
     if (s && x->way < ISENDRECV) digest_status(what, s, x->r.layout[0].type);
     if (s) MPI_Get_count(s, MPI_BYTE, &n);
-    /* MPICH 4.0: the requests of these two tell nothing of what came (README, Limits). */
+    /* MPICH 4.0: the requests of these two tell nothing of what came (runtime/README.md). */
     if (s && x->way < ISENDRECV && (n != bytes || s->MPI_SOURCE != from || s->MPI_TAG != (from == MPI_PROC_NULL ? MPI_ANY_TAG : x->tag)))
         differ("%s: status of %d bytes, source %d, tag %d, not %lld bytes from %d", what, n, s->MPI_SOURCE, s->MPI_TAG,
                (long long)bytes, from);

@@ -11,7 +11,7 @@
 #define MPICH_HAS 1
 #endif
 
-/* Open MPI 4.1: a message of a rank to itself is written past the end of a receive that is too short (README, Limits). */
+/* Open MPI 4.1: a message of a rank to itself is written past the end of a receive that is too short (runtime/README.md). */
 #define KNOWN_SELF_TRUNCATES 1
 /* MPI_Get_elements takes a pair for one basic element there, for two in MPICH: the standard leaves it open. */
 #define KNOWN_PAIRS 1

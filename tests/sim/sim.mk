@@ -13,7 +13,7 @@ SIM_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread $(WARN) $(CPPFLAGS) -O2 -g -i
 SIM_CUDA_O   = $(patsubst %,$(SIM)/%.o,counts entry device fault memory alloc vmm ipc pointer context stream event copy \
                module block launch graph capture)
 SIM_CUDART_O = $(SIM)/cudart.o $(SIM)/cudart_memory.o
-SIM_NVRTC_O  = $(SIM)/nvrtc.o $(SIM)/build.o
+SIM_NVRTC_O  = $(SIM)/nvrtc.o $(SIM)/build.o $(SIM)/kept.o
 
 sim: $(SIM_LIBS) $(SIM)/libaware.so
 
@@ -39,7 +39,8 @@ $(SIM)/$(SIM_CUDART): $(SIM_CUDART_O) $(SIM)/libcuda.so.1
 
 $(SIM)/$(SIM_NVRTC): $(SIM_NVRTC_O)
 	@echo '$(SIM_NVRTC) { global: nvrtc*; local: *; };' > $(SIM)/nvrtc.map
-	$(CC) $(LDFLAGS) -shared -o $@ $(SIM_NVRTC_O) -Wl,-soname,$(SIM_NVRTC),--version-script=$(SIM)/nvrtc.map -Wl,-z,defs
+	$(CC) $(LDFLAGS) -shared -o $@ $(SIM_NVRTC_O) -Wl,-soname,$(SIM_NVRTC),--version-script=$(SIM)/nvrtc.map \
+	  -Wl,-z,defs -ldl
 	ln -sf $(SIM_NVRTC) $(SIM)/libnvrtc.so
 
 # The test of the simulator itself, linked as a user's program would be.

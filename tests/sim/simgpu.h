@@ -21,7 +21,9 @@
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
  *   SIMGPU_NVRTC_FAIL=1      every compile fails
  *   SIMGPU_NVRTC_DELAY_MS=n  every compile takes that much longer
- *   SIMGPU_NVRTC_LOG=FILE    every compile appends a line: the program's name, and a hash of its source */
+ *   SIMGPU_NVRTC_LOG=FILE    every compile appends a line: the program's name, and a hash of its source
+ *   SIMGPU_KEEP=FOLDER       what is compiled is written there too; in a folder "kernels" beside libnvrtc.so it is read
+ *                            in place of compiling */
 #ifndef SIMGPU_H
 #define SIMGPU_H
 #include <stdint.h>

@@ -1,0 +1,25 @@
+"""stridec: MPI datatypes for strided arrays, in host memory and on GPUs.
+
+    comm.Send(stridec.message(x[:, 0]), dest=1)
+    comm.Recv(stridec.message(y[:, 0], receive=True), source=0)
+
+x may be a NumPy or CuPy array, a PyTorch tensor, or whatever offers __cuda_array_interface__, __array_interface__ or
+DLPack. It is sent from where it lies, and nothing is copied here. In GPU memory that takes a CUDA-aware MPI, or a
+program that was started by `stridec run`. Finish the work that writes x (synchronize its stream) before the call: MPI
+knows of no streams.
+
+mpi4py is imported where the first of these functions is taken, so that this package alone starts no MPI.
+"""
+__all__ = ["datatype", "message"]
+
+
+def __getattr__(name):
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _datatype
+
+    return getattr(_datatype, name)
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

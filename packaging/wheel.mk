@@ -1,0 +1,5 @@
+# wheel.mk: `make wheel`: a wheel for pip with builds for all MPIs of the Python index: in $(BUILD)/release.
+wheel:
+	+CUDA_HOME='$(CUDA_HOME)' FETCHED="$${FETCHED:-$(BUILD)/fetched}" packaging/wheel.sh "$(BUILD)/release"
+
+.PHONY: wheel

@@ -1,0 +1,57 @@
+/* kept.c: compiled kernels that are kept beside the simulated NVRTC. */
+#include "kept.h"
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+uint64_t kept_key(const char *prelude, const char *source, unsigned arch, char *const options[])
+{
+    uint64_t key = XXH3_64bits_withSeed(prelude, strlen(prelude), arch);
+    key = XXH3_64bits_withSeed(source, strlen(source), key);
+    for (; *options; options++) key = XXH3_64bits_withSeed(*options, strlen(*options), key);
+    return key;
+}
+
+/* Writes the name of a file beside this library. */
+static bool beside(char path[PATH_MAX], uint64_t key)
+{
+    Dl_info own;
+    if (!dladdr((void *)(uintptr_t)kept_read, &own)) return false;
+    const char *slash = strrchr(own.dli_fname, '/');
+    return slash && snprintf(path, PATH_MAX, "%.*s/kernels/%016llx", (int)(slash - own.dli_fname), own.dli_fname,
+                             (unsigned long long)key) < PATH_MAX;
+}
+
+void *kept_read(uint64_t key, size_t *bytes)
+{
+    char path[PATH_MAX];
+    FILE *in = beside(path, key) ? fopen(path, "re") : NULL;
+    if (!in) return NULL;
+    void *image = NULL;
+    long size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
+    if (size > 0 && !fseek(in, 0, SEEK_SET) && (image = malloc((size_t)size)) &&
+        fread(image, 1, (size_t)size, in) != (size_t)size) {
+        free(image);
+        image = NULL;
+    }
+    fclose(in);
+    *bytes = (size_t)size;
+    return image;
+}
+
+void kept_write(uint64_t key, const void *image, size_t bytes)
+{
+    char path[PATH_MAX];
+    const char *folder = getenv("SIMGPU_KEEP");
+    if (!folder || !*folder) return;
+    if (snprintf(path, sizeof path, "%s/%016llx", folder, (unsigned long long)key) >= (int)sizeof path) return;
+    FILE *out = fopen(path, "we");
+    if (!out) return;
+    bool good = fwrite(image, 1, bytes, out) == bytes;
+    if (fclose(out) || !good) remove(path);
+}
