@@ -140,9 +140,9 @@ if command -v man >/dev/null && command -v groff >/dev/null; then check "man pag
 completes() {   # completes EXPECTED WORD...: in bash, the last word
     local expected=$1
     shift
-    bash --norc -c '. "$0"; COMP_WORDS=(stridec "$@") COMP_CWORD=$#; compopt() { :; }; _stridec; echo "${COMPREPLY[*]}"' \
+    bash --norc -c '. "$0" || exit; COMP_WORDS=(stridec "$@") COMP_CWORD=$#; compopt() { :; }; _stridec; echo "<${COMPREPLY[*]}>"' \
         "$prefix/share/bash-completion/completions/stridec" "$@" | shown
-    [ "$(<"$work/shown")" = "$expected" ]
+    [ "$(<"$work/shown")" = "<$expected>" ]
 }
 all_complete() { while read -r command option; do completes "$option" "$command" "$option" || return 1; done < <(options); }
 check "bash completes a command" completes inspect ins
