@@ -24,6 +24,7 @@ $(HELP): packaging/help.lua runtime/base/env.c VERSION $(BUILD)/stridec
 	touch $@
 
 PRIVATE = $(LIBDIR)/stridec
+DOCS    = README.md CHANGELOG.md LICENSE packaging/NOTICES
 # $(call into,FOLDER): as a word of the shell, with DESTDIR.
 into    = "$(DESTDIR)$(1)"
 # $(call fill,FOLDER) FILE: prints a file of packaging/ with its @WORDS@ filled in; @TO_...@ is a way from that folder.
@@ -56,16 +57,16 @@ install-common: all $(filter sim,$(MAKECMDGOALS))
 	install -m644 $(BUILD)/help/*.1 $(call into,$(MANDIR)/man1)
 	install -m644 $(BUILD)/help/stridec.bash $(call into,$(BASHDIR)/stridec)
 	install -m644 $(BUILD)/help/_stridec $(call into,$(ZSHDIR)/_stridec)
-	install -m644 README.md CHANGELOG.md LICENSE packaging/NOTICES $(call into,$(DOCDIR))
+	install -m644 $(DOCS) $(call into,$(DOCDIR))
 
-# All flavours, and folders that are stridec's alone.
+# All flavours. Folders are removed whole if their names are stridec's alone, others if they are empty.
 uninstall:
-	rm -rf $(call into,$(PRIVATE)) $(call into,$(DATADIR)/cmake/stridec) $(call into,$(DOCDIR))
+	rm -rf $(call into,$(PRIVATE)) $(call into,$(DATADIR)/cmake/stridec)
 	rm -f $(call into,$(LIBDIR)/libstridec.so) $(call into,$(LIBDIR)/libstridec.so.0) $(call into,$(BINDIR)/stridec) \
 	  $(call into,$(INCLUDEDIR)/stridec.h) $(call into,$(DATADIR)/pkgconfig/stridec.pc) \
 	  $(call into,$(MODULEDIR)/$(RELEASE)) $(call into,$(MANDIR)/man1/stridec.1) $(call into,$(MANDIR)/man1)/stridec-*.1 $(call into,$(BASHDIR)/stridec) \
-	  $(call into,$(ZSHDIR)/_stridec)
+	  $(call into,$(ZSHDIR)/_stridec) $(foreach f,$(notdir $(DOCS)),$(call into,$(DOCDIR)/$f))
 	[ ! -L $(call into,$(BINDIR)/../lib/stridec) ] || rm $(call into,$(BINDIR)/../lib/stridec)
-	rmdir $(call into,$(MODULEDIR)) 2>/dev/null || true
+	rmdir $(call into,$(MODULEDIR)) $(call into,$(DOCDIR)) 2>/dev/null || true
 
 .PHONY: install install-flavour install-common uninstall
