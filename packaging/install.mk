@@ -1,5 +1,5 @@
-# install.mk: `make install`, `make uninstall`, and what goes along: man pages, completions, files for pkg-config, CMake and
-# environment modules.
+# install.mk: `make install`, `make uninstall`, and what goes along: man pages, completions, files for pkg-config,
+# CMake and environment modules.
 # A run of `make install MPICC=... BUILD=...` for each MPI puts its flavour beside the others: LIBDIR/stridec/FLAVOUR.
 # Variables: PREFIX, DESTDIR, and each folder below. They may hold spaces, but no colons.
 BINDIR     ?= $(PREFIX)/bin
@@ -64,7 +64,8 @@ uninstall:
 	rm -rf $(call into,$(PRIVATE)) $(call into,$(DATADIR)/cmake/stridec)
 	rm -f $(call into,$(LIBDIR)/libstridec.so) $(call into,$(LIBDIR)/libstridec.so.0) $(call into,$(BINDIR)/stridec) \
 	  $(call into,$(INCLUDEDIR)/stridec.h) $(call into,$(DATADIR)/pkgconfig/stridec.pc) \
-	  $(call into,$(MODULEDIR)/$(RELEASE)) $(call into,$(MANDIR)/man1/stridec.1) $(call into,$(MANDIR)/man1)/stridec-*.1 $(call into,$(BASHDIR)/stridec) \
+	  $(call into,$(MODULEDIR)/$(RELEASE)) $(call into,$(MANDIR)/man1/stridec.1) $(call into,$(MANDIR)/man1)/stridec-*.1 \
+	  $(call into,$(BASHDIR)/stridec) \
 	  $(call into,$(ZSHDIR)/_stridec) $(foreach f,$(notdir $(DOCS)),$(call into,$(DOCDIR)/$f))
 	[ ! -L $(call into,$(BINDIR)/../lib/stridec) ] || rm $(call into,$(BINDIR)/../lib/stridec)
 	rmdir $(call into,$(MODULEDIR)) $(call into,$(DOCDIR)) 2>/dev/null || true

@@ -47,6 +47,7 @@ TABLE
 fetch_mpi() {
     # shellcheck disable=SC2046
     set -- "$1" "$2" $(fetched_mpis | sed -n "s/^$2 //p")
+    # shellcheck disable=SC2034   # for the caller
     mpi_package="$3 $4" mpi_home=$FETCHED/$3-$4 mpi_cc=$FETCHED/$3-$4/$2-cc
     fetch "$1" wheels "$3-$4-py3-none-*x86_64.whl" "$5" --only-binary :all: "$3==$4" || return 1
     [ -x "$mpi_home/bin/$6" ] ||

@@ -1,7 +1,8 @@
 #!/bin/bash
-# install.sh BUILD MPICC MPICH_BUILD MPICH_MPICC: what `make install` puts where, for two MPIs in one prefix with a space in
-# its name: programs run by it, consumers compile by pkg-config and CMake, man pages and completions, the licences; that
-# `make uninstall` leaves nothing; that the sources build in a folder with a space; and that versions agree.
+# install.sh BUILD MPICC MPICH_BUILD MPICH_MPICC: what `make install` puts where, for two MPIs in one prefix with a
+# space in its name: programs run by it, consumers compile by pkg-config and CMake, man pages and completions, the
+# licences; that `make uninstall` leaves nothing; that the sources build in a folder with a space; and that versions
+# agree.
 cd "$(dirname "$0")/../.." || exit 1
 build=$1 mpicc=$2 mpich=$3 mpicc_mpich=$4
 version=$(<VERSION)
@@ -31,7 +32,8 @@ both() {   # both GOAL VARIABLE...: for both MPIs
     plain_make BUILD="$build" MPICC="$mpicc" "$@" && plain_make BUILD="$mpich" MPICC="$mpicc_mpich" "$@"
 }
 check "make install, two MPIs" both install PREFIX="$prefix"
-check "both builds are there" eval 'ls "$prefix"/lib/stridec/openmpi-[45]/{libstridec.so,stridec-mpi} "$prefix"/lib/stridec/mpich/*'
+check "both builds are there" eval \
+    'cd "$prefix/lib/stridec" && ls openmpi-[45]/{libstridec.so,stridec-mpi} mpich/{libstridec.so,stridec-mpi}'
 check "lib/libstridec.so is the first" [ "$(readlink -f "$prefix/lib/libstridec.so")" -ef \
     "$(echo "$prefix"/lib/stridec/openmpi-[45]/libstridec.so)" ]
 check "SONAME" eval 'readelf -d "$prefix/lib/libstridec.so.0" | shown | grep -q "SONAME.*\[libstridec.so.0\]"'
@@ -48,8 +50,8 @@ staged() {   # with all folders elsewhere; what the prefix of DESTDIR holds is t
         DATADIR=/opt/x/data DOCDIR=/opt/x/doc BASHDIR=/opt/x/bash ZSHDIR=/opt/x/zsh MODULEDIR=/opt/x/modules)
     both install DESTDIR="$work/d e" "${folders[@]}" || return 1
     (cd "$work/d e" && find . ! -type d | sort) >"$work/staged"
-    for file in commands/stridec lib64/libstridec.so lib64/stridec/mpich/libstridec.so inc/stridec.h man/man1/stridec.1 \
-        data/pkgconfig/stridec.pc doc/NOTICES bash/stridec zsh/_stridec "modules/$version"; do
+    for file in commands/stridec lib64/libstridec.so lib64/stridec/mpich/libstridec.so inc/stridec.h \
+        man/man1/stridec.1 data/pkgconfig/stridec.pc doc/NOTICES bash/stridec zsh/_stridec "modules/$version"; do
         grep -qFx "./opt/x/$file" "$work/staged" || { echo "no $file"; return 1; }
     done
     grep -vE '^\./opt/x/(commands|lib64|inc|man|data|doc|bash|zsh|modules|lib/stridec$)' "$work/staged" && return 1
@@ -64,7 +66,8 @@ check "DESTDIR and folders of their own; nothing is left behind, nothing of othe
 # ---- programs ----
 stridec="$prefix/bin/stridec"
 check "the command" eval '"$stridec" --version | shown | grep -qx "stridec $version"'
-check "the command's other part" eval '"$stridec" inspect --signature "s(4,64,d(16))" | shown | grep -qF "s(4,64,d(16))"'
+check "the command's other part" eval \
+    '"$stridec" inspect --signature "s(4,64,d(16))" | shown | grep -qF "s(4,64,d(16))"'
 cat >"$work/here.c" <<'C'
 #include <stdio.h>
 #include <stridec.h>
@@ -91,10 +94,12 @@ check "a colon is refused" colon
 mkdir "$work/c"
 cp "$work/here.c" "$work/c"
 by_pkgconfig() {
-    local flags
-    flags=$(PKG_CONFIG_PATH="$1/share/pkgconfig" pkg-config --cflags --libs "stridec = $version") || return 1
+    local -x PKG_CONFIG_PATH=$1/share/pkgconfig
+    local flags library
+    flags=$(pkg-config --cflags --libs "stridec = $version") || return 1
+    library=$(pkg-config --variable=library stridec | sed 's/\\//g')
     eval "$mpicc -o $work/c/by_pkgconfig $work/c/here.c $flags" && present "$mpicc" "$work/c/by_pkgconfig" &&
-        [ "$(PKG_CONFIG_PATH="$1/share/pkgconfig" pkg-config --variable=library stridec | sed 's/\\//g')" -ef "$1/lib/libstridec.so" ]
+        [ "$library" -ef "$1/lib/libstridec.so" ]
 }
 cat >"$work/c/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)
@@ -105,17 +110,23 @@ add_executable(here here.c)
 target_link_libraries(here stridec::stridec MPI::MPI_C)
 file(WRITE ${CMAKE_BINARY_DIR}/command "${stridec_EXECUTABLE}\n${stridec_LIBRARY}\n")
 CMAKE
-configure() { cmake -S "$work/c" -B "$work/c/b$2" -DCMAKE_PREFIX_PATH="$1" -DMPI_C_COMPILER="$(command -v "$mpicc")" -DWANTED="$2"; }
+configure() {   # configure PREFIX VERSION: in $work/VERSION
+    cmake -S "$work/c" -B "$work/$2" -DCMAKE_PREFIX_PATH="$1" -DMPI_C_COMPILER="$(command -v "$mpicc")" -DWANTED="$2"
+}
 by_cmake() {
-    configure "$1" "${version%.*}" && cmake --build "$work/c/b${version%.*}" && present "$mpicc" "$work/c/b${version%.*}/here" || return 1
-    while read -r file; do [ -e "$file" ] || { echo "no $file"; return 1; }; done <"$work/c/b${version%.*}/command"
+    local wanted=${version%.*}
+    configure "$1" "$wanted" && cmake --build "$work/$wanted" && present "$mpicc" "$work/$wanted/here" || return 1
+    while read -r file; do [ -e "$file" ] || { echo "no $file"; return 1; }; done <"$work/$wanted/command"
 }
 other_version() { ! configure "$1" 99.1 && grep -q 'version: '"$version" "$work/out"; }
 mv "$prefix" "$work/moved to"   # both files find the rest from where they lie
 prefix="$work/moved to" stridec="$work/moved to/bin/stridec"
 plain=$prefix
-case $(pkg-config --version 2>/dev/null) in 0.*) plain=$work/plain && ln -s "$prefix" "$plain" ;; esac   # those split such paths
-if command -v pkg-config >/dev/null; then check "pkg-config" by_pkgconfig "$plain"; else skip pkg-config "there is none"; fi
+case $(pkg-config --version 2>/dev/null) in
+'') skip pkg-config "there is none" ;;
+0.*) plain=$work/plain && ln -s "$prefix" "$plain" ;;&   # those split paths at spaces
+*) check "pkg-config" by_pkgconfig "$plain" ;;
+esac
 if command -v cmake >/dev/null; then
     check "CMake" by_cmake "$prefix"
     check "CMake wants another version" other_version "$prefix"
@@ -128,34 +139,45 @@ options() { awk -F'\t' '$1 == "command" { c = $2 } $1 == "option" { print c, $2 
 pages() {
     local page command option
     for page in "$prefix"/share/man/man1/*.1; do
-        LC_ALL=C.UTF-8 MANWIDTH=200 man --warnings -l "$page" 2>"$work/warned" | sed 's/.\x08//g' >"$work/${page##*/}.text"
+        LC_ALL=C.UTF-8 MANWIDTH=200 man --warnings -l "$page" 2>"$work/warned" | sed 's/.\x08//g' \
+            >"$work/${page##*/}.text"
         [ -s "$work/${page##*/}.text" ] && [ ! -s "$work/warned" ] || { echo "$page"; cat "$work/warned"; return 1; }
     done
     while read -r command option; do
-        grep -qE "^ +$option( |\$)" "$work/stridec-$command.1.text" || { echo "stridec-$command lacks $option"; return 1; }
+        grep -qE "^ +$option( |\$)" "$work/stridec-$command.1.text" ||
+            { echo "stridec-$command lacks $option"; return 1; }
     done < <(options)
     for variable in $(grep -oE '^ +\{"STRIDEC_[A-Z_]+' runtime/base/env.c | tr -d ' {"'); do
         grep -q "^ *$variable\$" "$work/stridec.1.text" || { echo "stridec.1 lacks $variable"; return 1; }
     done
 }
 # Images without manuals have another `man`.
-if man --version 2>/dev/null | grep -q '^man ' && command -v groff >/dev/null; then check "man pages" pages; else skip "man pages" "no man"; fi
+if man --version 2>/dev/null | grep -q '^man ' && command -v groff >/dev/null; then
+    check "man pages" pages
+else
+    skip "man pages" "no man"
+fi
 
 completes() {   # completes EXPECTED WORD...: in bash, the last word
     local expected=$1
     shift
-    bash --norc -c '. "$0" || exit; COMP_WORDS=(stridec "$@") COMP_CWORD=$#; compopt() { :; }; _stridec; echo "<${COMPREPLY[*]}>"' \
+    bash --norc -c '. "$0" || exit
+        COMP_WORDS=(stridec "$@") COMP_CWORD=$#; compopt() { :; }; _stridec; echo "<${COMPREPLY[*]}>"' \
         "$prefix/share/bash-completion/completions/stridec" "$@" | shown
     [ "$(<"$work/shown")" = "<$expected>" ]
 }
-all_complete() { while read -r command option; do completes "$option" "$command" "$option" || return 1; done < <(options); }
+all_complete() {
+    while read -r command option; do completes "$option" "$command" "$option" || return 1; done < <(options)
+}
 check "bash completes a command" completes inspect ins
 check "bash completes an option" completes --quick tune --host --qu
 check "bash completes each option" all_complete
 mkdir "$work/c/folder" && touch "$work/c/file"
 check "bash completes a folder" completes "$work/c/folder" gen -o "$work/c/f"
 check "bash leaves a program's options to it" completes '' run -- ls --st
-zsh_completes() { timeout 20 zsh -f tests/cli/complete.zsh "$prefix/share/zsh/site-functions" "$1" | shown | grep -qxF -- "$2"; }
+zsh_completes() {   # zsh_completes WORDS EXPECTED
+    timeout 20 zsh -f tests/cli/complete.zsh "$prefix/share/zsh/site-functions" "$1" | shown | grep -qxF -- "$2"
+}
 if command -v zsh >/dev/null; then
     check "zsh completes a command" zsh_completes ins 'stridec inspect '
     check "zsh completes an option" zsh_completes 'tune --host --qu' 'stridec tune --host --quick '
@@ -189,8 +211,9 @@ class Spec(dict):
 def make(goal, *words):
     given.extend(words)
 package = types.ModuleType("spack.package")
-package.__dict__.update(MakefilePackage=object, license=lambda name: None, make=make, spack_cc="cc", join_path=os.path.join,
-    version=lambda v, **how: versions.append(v), variant=lambda name, **how: variants.append(name),
+package.__dict__.update(MakefilePackage=object, license=lambda name: None, make=make, spack_cc="cc",
+    join_path=os.path.join, version=lambda v, **how: versions.append(v),
+    variant=lambda name, **how: variants.append(name),
     depends_on=lambda what, **how: needs.append(re.match(r"[a-z]+", what)[0]))
 sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": package})
 recipe = {"__file__": os.path.abspath("packaging/spack/package.py")}
@@ -209,7 +232,8 @@ PYTHON
 }
 check "Spack recipe" spack
 versions() {
-    [ "$(sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -n 1)" = "$version" ] || { echo CHANGELOG.md; return 1; }
+    [ "$(sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -n 1)" = "$version" ] ||
+        { echo CHANGELOG.md; return 1; }
     [ "$(sed -n '1s/.*(\([0-9.]*\)).*/\1/p' debian/changelog)" = "$version" ] || { echo debian/changelog; return 1; }
 }
 check "CHANGELOG.md and the Debian package have the version of VERSION" versions
@@ -219,12 +243,13 @@ spaced() {
     local tree="$work/t u" b=build
     mkdir -p "$tree/$b" && git ls-files -z | tar c --null -T - | tar x -C "$tree" || return 1
     (cd "$build" && cp -a gen spec runtime sim liblua.a help stridec stridec-mpi libstridec.so "$tree/$b") || return 1
-    (cd "$tree/$b" && rm -r stridec stridec-mpi libstridec.so liblua.a help sim/libcuda.so.1 sim/copy.o spec/spec.o gen/embedded.[co] \
-        gen/canon.o runtime/declared runtime/command/main.o runtime/base/env.o) || return 1
+    (cd "$tree/$b" && rm -r stridec stridec-mpi libstridec.so liblua.a help sim/libcuda.so.1 sim/copy.o spec/spec.o \
+        gen/embedded.[co] gen/canon.o runtime/declared runtime/command/main.o runtime/base/env.o) || return 1
     plain_make -C "$tree" BUILD=$b MPICC="$mpicc" WERROR=-Werror all sim &&
         "$tree/$b/stridec" run --sim -- env | shown | grep -qx "LD_PRELOAD=libstridec.so" &&
         grep -q "^LD_LIBRARY_PATH=$tree/$b:$tree/$b/sim" "$work/shown" &&
-        MPICC=$mpicc tests/mpirun.sh -n 2 "$tree/$b/stridec" run --sim -- "$build/examples/halo3d" 8 1 1 | shown | grep -q verified
+        MPICC=$mpicc tests/mpirun.sh -n 2 "$tree/$b/stridec" run --sim -- "$build/examples/halo3d" 8 1 1 |
+        shown | grep -q verified
 }
 check "sources in a folder with a space" spaced
 exit $failed
