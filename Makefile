@@ -1,17 +1,16 @@
-# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make uninstall,
-# make wheel, make clean. Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR and more folders
-# (packaging/install.mk), SAN=1 (address and undefined sanitizers), SAN=thread, V=1 (say all), CUDA_HOME (default: found), LUA
-# (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC, CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror
-# (as in make check: warnings are errors).
+# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make
+# uninstall, make wheel, make clean. Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR and more
+# folders (packaging/install.mk), SAN=1 (address and undefined sanitizers), SAN=thread, V=1 (say all), CUDA_HOME
+# (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC, CFLAGS,
+# CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
 
-# Make's lists can't hold spaces, and the loader's no colons; said before anything is built. The folder of the sources, and
-# those that `make install` writes to, may have spaces.
+# Make's lists can't hold spaces, and the loader's no colons; said before anything is built. The folder of the
+# sources, and those that `make install` writes to, may have spaces.
 FOLDERS = PREFIX DESTDIR BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR BASHDIR ZSHDIR MODULEDIR
 LISTED  = BUILD CUDA_HOME LUA_INC LUA_LIB
 $(foreach v,$(LISTED),$(if $(word 2,$($v)),$(error $v=$($v): stridec can't be built from or in a path with a space)))
 $(foreach v,CURDIR $(LISTED) $(FOLDERS),$(foreach c,: " & |,$(if $(findstring $c,$($v)),\
   $(error $v=$($v): stridec can't be built in or installed into a path with $c))))
-
 MPICC   ?= mpicc
 BUILD   ?= $(if $(SAN),$(if $(TSAN),build-tsan,build-san),build)
 TSAN     = $(filter thread,$(SAN))

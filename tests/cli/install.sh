@@ -33,7 +33,7 @@ both() {   # both GOAL VARIABLE...: for both MPIs
 }
 check "make install, two MPIs" both install PREFIX="$prefix"
 check "both builds are there" eval \
-    'cd "$prefix/lib/stridec" && ls openmpi-[45]/{libstridec.so,stridec-mpi} mpich/{libstridec.so,stridec-mpi}'
+    '(cd "$prefix/lib/stridec" && ls openmpi-[45]/{libstridec.so,stridec-mpi} mpich/{libstridec.so,stridec-mpi})'
 check "lib/libstridec.so is the first" [ "$(readlink -f "$prefix/lib/libstridec.so")" -ef \
     "$(echo "$prefix"/lib/stridec/openmpi-[45]/libstridec.so)" ]
 check "SONAME" eval 'readelf -d "$prefix/lib/libstridec.so.0" | shown | grep -q "SONAME.*\[libstridec.so.0\]"'
