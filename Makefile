@@ -11,6 +11,7 @@ LISTED  = BUILD CUDA_HOME LUA_INC LUA_LIB
 $(foreach v,$(LISTED),$(if $(word 2,$($v)),$(error $v=$($v): stridec can't be built from or in a path with a space)))
 $(foreach v,CURDIR $(LISTED) $(FOLDERS),$(foreach c,: " & |,$(if $(findstring $c,$($v)),\
   $(error $v=$($v): stridec can't be built in or installed into a path with $c))))
+
 MPICC   ?= mpicc
 BUILD   ?= $(if $(SAN),$(if $(TSAN),build-tsan,build-san),build)
 TSAN     = $(filter thread,$(SAN))
@@ -33,8 +34,10 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside flavour needs elsewhere)
-COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c)))
+START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options messages text run beside flavour needs elsewhere) \
+            $(BUILD)/gen/nearest.o
+COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c))) \
+            $(BUILD)/runtime/pages.o
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) \
             $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
@@ -62,6 +65,11 @@ $(BUILD)/liblua.a: $(LUA_LIB)
 $(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED) $(HASHED)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(EMBED) -- $(HASHED)
+# What the command draws: apart from what generates kernels, so that the modules of a cache outlive a change of colours.
+PAGES = $(wildcard runtime/command/*.lua runtime/command/*.css)
+$(BUILD)/runtime/pages.c: gen/embed.lua $(PAGES)
+	@mkdir -p $(@D)
+	$(LUA) gen/embed.lua $@ $(PAGES)
 $(BUILD)/gen/gpu_rows.c: gen/gpu_rows.lua gen/gpus.lua
 	@mkdir -p $(@D)
 	$(LUA) gen/gpu_rows.lua $@
@@ -95,7 +103,7 @@ $(BUILD)/runtime/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(RELEASE)"'
 $(BUILD)/runtime/command/%.o: runtime/command/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
-$(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o: %.o: %.c
+$(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/runtime/pages.o: %.o: %.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

@@ -1,4 +1,5 @@
-/* embed.h: the Lua and template files compiled into the binary by gen/embed.lua. */
+/* embed.h: the Lua and template files compiled into the binary by gen/embed.lua, which names the tables after its output:
+ * embedded_ here, pages_ in the command. */
 #ifndef STRIDEC_GEN_EMBED_H
 #define STRIDEC_GEN_EMBED_H
 #include <stddef.h>

@@ -1,6 +1,8 @@
 -- embed.lua OUT FILE... [-- FILE...]: writes a C file that holds the given files as text, and a hash of them all.
 -- Files behind "--" count in the hash only: sources that decide with the embedded ones what a module does.
+-- The names in the C file begin with OUT's: "embedded.c" has embedded_files, embedded_version and embedded_find.
 local out = table.remove(arg, 1)
+local prefix = out:match("([%w_]+)%.c$")
 local embedded, hashed, list = {}, {}, nil
 list = embedded
 for _, name in ipairs(arg) do
@@ -27,16 +29,16 @@ end
 for _, name in ipairs(hashed) do
   mix(name) mix("\0") mix(assert(io.open(name, "rb")):read("a"))
 end
-f:write("const struct embedded embedded_files[] = {\n")
+f:write("const struct embedded ", prefix, "_files[] = {\n")
 for i, name in ipairs(embedded) do f:write(string.format('    {"%s", text%d, sizeof text%d - 1},\n', name, i, i)) end
 f:write("    {NULL, NULL, 0}\n};\n")
-f:write(string.format('const char embedded_version[] = "%016x";\n', hash))
-f:write([[
-const struct embedded *embedded_find(const char *name)
+f:write(string.format('const char %s_version[] = "%016x";\n', prefix, hash))
+f:write((([[
+const struct embedded *PREFIX_find(const char *name)
 {
-    for (const struct embedded *e = embedded_files; e->name; e++)
+    for (const struct embedded *e = PREFIX_files; e->name; e++)
         if (!strcmp(e->name, name)) return e;
     return NULL;
 }
-]])
+]]):gsub("PREFIX", prefix)))
 f:close()

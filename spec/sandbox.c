@@ -1,5 +1,6 @@
 /* sandbox.c: the Lua state that specs run in: memory, instructions, time, environment. See sandbox.h. */
 #include "sandbox.h"
+#include "../gen/nearest.h"
 
 #include <lauxlib.h>
 #include <lualib.h>
@@ -249,8 +250,14 @@ static void string_library(lua_State *L)
 static int unknown_name(lua_State *L)
 {
     const char *name = lua_tostring(L, 2);
+    struct nearest n = {.wanted = name ? name : "?"};
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))   /* the environment keeps the keys */
+        if (lua_type(L, -2) == LUA_TSTRING)
+            nearest_try(&n, lua_tostring(L, -2));
+    if (n.name)
+        return sandbox_raise(L, sandbox_line(L), "there is no `%.100s`: did you mean `%s`?", n.wanted, n.name);
     return sandbox_raise(L, sandbox_line(L), "there is no `%.100s`: spec/README.md lists the types and constructors",
-                         name ? name : "?");
+                         n.wanted);
 }
 
 void sandbox_environment(lua_State *L)

@@ -164,12 +164,14 @@ first=$MPICC
 for b in "$build" "$mpich"; do
     if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich MPI_TEST_SECOND=1; else mpi=$MPICC MPI_TEST_SECOND=; fi
     export MPICC BUILD=$b MPI_TEST_SECOND
+    if [ "$b" = "$build" ]; then beside_it=$mpich; else beside_it=$build; fi
     run "$mpi calls" lua5.4 tests/cli/calls.lua "$b/stridec" "$MPICC"
     # Some packages (Ubuntu 24.04's MPICH 4.2.0) start every rank alone: no fault of what is tested here.
     if tests/mpirun.sh -n 2 "$b/examples/halo3d" --host 8 1 1 2>&1 | grep -q '^halo3d: 1 rank'; then
         echo "$mpi: left out: its mpirun starts each rank as a job of its own"
         continue
     fi
+    run "$mpi doctor" tests/cli/doctor.sh "$b" "$beside_it"
     LIMIT=${SAN:+6}900 run "$mpi programs" tests/mpi/run.sh "$b"
     RANKS=2 PROGRAMS=40 EACH=40 TEST_SEED=1 LIMIT=300 run "$mpi random programs, the same ones" tests/programs/programs.sh "$b"
     RANKS='2 2 3' PROGRAMS=200 EACH=50 LIMIT=600 run "$mpi random programs" tests/programs/programs.sh "$b"
@@ -194,6 +196,7 @@ for b in "$build" "$mpich"; do
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
+        run "reports and pictures" tests/cli/report.sh "$b"
         run "around the examples" tests/examples.sh "$b" --around
     else
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"

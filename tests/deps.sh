@@ -173,7 +173,13 @@ left_out() {
     zsh) echo "completion in zsh is" ;;
     esac
 }
-[ -z "$packages$more" ] && [ -n "$cuda" ] && exit 0
+# A browser is not installed for its one test.
+tell_browser() {
+    [ "$goal" != check ] || [ -n "$only_list" ] || present cmd chromium || present cmd chromium-browser ||
+        present cmd google-chrome ||
+        echo "deps: no chromium: the pages of \`stridec report\` are opened in no browser ('apt-get install chromium')"
+}
+[ -z "$packages$more" ] && [ -n "$cuda" ] && { tell_browser; exit 0; }
 
 line="missing: ${packages% }"
 [ -n "$cuda" ] || line="missing: ${packages:+${packages% } and }a CUDA toolkit (cuda.h, nvrtc.h, libcudart, libnvrtc)"
@@ -217,4 +223,5 @@ if [ -z "$cuda" ]; then
         exit 1
     fi
 fi
+tell_browser
 exit 0

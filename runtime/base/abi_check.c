@@ -34,17 +34,30 @@ static enum mpi_family family_of(void *function, const char *version)
     return MPI_FAMILY_UNKNOWN;
 }
 
+static const struct {
+    const char *soname;
+    enum mpi_family family;
+} LIBRARIES[] = {
+    {"libmpi.so.40", MPI_FAMILY_OPEN_MPI}, {"libmpi.so.12", MPI_FAMILY_MPICH}, {"libmpich.so.12", MPI_FAMILY_MPICH},
+    {"libmpi_abi.so.0", MPI_FAMILY_STANDARD}, {"libmpi_abi.so.1", MPI_FAMILY_STANDARD},
+};
+
+const char *abi_check_built_for(void)
+{
+    return MPI_FAMILY == MPI_FAMILY_UNKNOWN ? NULL : FAMILY[MPI_FAMILY];
+}
+
+const char *abi_check_family_of(const char *soname)
+{
+    for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES; i++)
+        if (!strcmp(LIBRARIES[i].soname, soname)) return FAMILY[LIBRARIES[i].family];
+    return NULL;
+}
+
 /* Returns the name of a loaded MPI library of another family, else NULL. An interpreter loads its MPI late and finds
  * this library's own MPI first. Its calls to that MPI can't be taken back. */
 static const char *other_mpi_loaded(void)
 {
-    static const struct {
-        const char *soname;
-        enum mpi_family family;
-    } LIBRARIES[] = {
-        {"libmpi.so.40", MPI_FAMILY_OPEN_MPI}, {"libmpi.so.12", MPI_FAMILY_MPICH}, {"libmpich.so.12", MPI_FAMILY_MPICH},
-        {"libmpi_abi.so.0", MPI_FAMILY_STANDARD}, {"libmpi_abi.so.1", MPI_FAMILY_STANDARD},
-    };
     for (size_t i = 0; MPI_FAMILY != MPI_FAMILY_UNKNOWN && i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
         void *library = LIBRARIES[i].family == MPI_FAMILY ? NULL : dlopen(LIBRARIES[i].soname, RTLD_NOLOAD | RTLD_LAZY);
         if (!library) continue;

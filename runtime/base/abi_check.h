@@ -9,4 +9,9 @@ bool abi_check_ok(void);
 /* Returns abi_check_ok() to copies of the library that are loaded later. */
 int stridec_serves(void);
 
+/* Return the name of the MPI that this library was built for, and of that whose library has this soname; NULL if
+ * unknown. Names are static, one for each family of MPIs. */
+const char *abi_check_built_for(void);
+const char *abi_check_family_of(const char *soname);
+
 #endif

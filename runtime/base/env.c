@@ -1,5 +1,6 @@
 /* env.c: the table of STRIDEC_* variables. A new variable is a row here and a field in env.h. */
 #include "env.h"
+#include "../../gen/nearest.h"
 #include "chunk_settings.h"
 #include "log.h"
 #include <errno.h>
@@ -213,39 +214,75 @@ static void append(char *text, size_t size, const char *word)
     snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
 }
 
-static void check_value(const struct variable *v, const char *value)
+/* Writes what is wrong with a value, and what is allowed. Returns false if nothing is. */
+static bool value_problem(const struct variable *v, const char *value, char *text, size_t size)
 {
     char list[256] = "";
+    struct nearest n = {.wanted = value};
     const char *problem = v->problem && *value ? v->problem(value) : NULL;
-    if (problem)
-        log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->default_text,
-                  v->purpose, problem);
-    if (v->kind >= AS_TEXT || !*value || value_of(v, value) >= 0) return;
+    bool wrong = v->kind < AS_TEXT && *value && value_of(v, value) < 0;
+    if (!problem && !wrong) return false;
     if (!v->allowed) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
-    log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->default_text,
-              v->purpose, list);
+    for (int i = 0; v->allowed && v->allowed[i]; i++) nearest_try(&n, v->allowed[i]);
+    snprintf(text, size, "%s=%s is not allowed and counts as %s (%s)%s%s%s%s%s", v->name, value, v->default_text,
+             v->purpose, problem ? ": " : "; allowed: ", problem ? problem : list, n.name ? "; did you mean " : "",
+             n.name ? n.name : "", n.name ? "?" : "");
+    return true;
 }
 
-static void check_entry(const char *entry)
+/* Writes that there is no such variable, with the name that may be meant, else with all. */
+static void name_problem(const char *name, char *text, size_t size)
 {
-    const char *equals = strchr(entry, '=');
-    size_t length = equals ? (size_t)(equals - entry) : strlen(entry);
     char list[512] = "";
-    for (size_t i = 0; i < VARIABLES; i++) {
-        const char *name = variables[i].name;
-        if (strlen(name) == length && !memcmp(name, entry, length)) {
-            check_value(&variables[i], equals ? equals + 1 : "");
-            return;
-        }
-        append(list, sizeof list, name);
-    }
-    log_write(LOG_WARN, "%.*s is not a variable of stridec; allowed: %s", (int)length, entry, list);
+    struct nearest n = {.wanted = name};
+    for (size_t i = 0; i < VARIABLES; i++) append(list, sizeof list, variables[i].name);
+    for (size_t i = 0; i < VARIABLES; i++) nearest_try(&n, variables[i].name);
+    snprintf(text, size, "%s is not a variable of stridec%s%s%s", name, n.name ? ": did you mean " : "; allowed: ",
+             n.name ? n.name : list, n.name ? "?" : "");
+}
+
+static void visit_entry(const char *entry, env_visit *each, void *arg)
+{
+    char name[64], problem[1024];
+    size_t length = strcspn(entry, "=");
+    const char *value = entry[length] ? entry + length + 1 : "";
+    const struct variable *v = variables;
+    snprintf(name, sizeof name, "%.*s", (int)length, entry);
+    while (v < variables + VARIABLES && strcmp(v->name, name)) v++;
+    bool known = v < variables + VARIABLES, wrong = !known || value_problem(v, value, problem, sizeof problem);
+    if (!known) name_problem(name, problem, sizeof problem);
+    each(arg, name, value, wrong ? problem : NULL);
+}
+
+void env_each(env_visit *each, void *arg)
+{
+    static const char prefix[] = "STRIDEC_";
+    for (char *const *e = env_all(); *e; e++)
+        if (!strncmp(*e, prefix, sizeof prefix - 1)) visit_entry(*e, each, arg);
+}
+
+static void log_problem(void *arg, const char *name, const char *value, const char *problem)
+{
+    (void)arg, (void)name, (void)value;
+    if (problem) log_write(LOG_WARN, "%s", problem);
 }
 
 void env_check(void)
 {
-    static const char prefix[] = "STRIDEC_";
-    for (char *const *e = env_all(); *e; e++)
-        if (!strncmp(*e, prefix, sizeof prefix - 1)) check_entry(*e);
+    env_each(log_problem, NULL);
+}
+
+void env_widen(void)
+{
+    env_get();
+    if (settings.host == ENV_HOST_AUTO) settings.host = ENV_HOST_ON;
+    settings.on_host = host_ways[settings.host];
+    if (!settings.pipeline_named) settings.pipeline = settings.pipeline_named = true;
+}
+
+void env_force(enum env_transport transport)
+{
+    env_get();
+    settings.transport = transport, settings.ways = transport_ways[transport];
 }

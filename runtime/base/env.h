@@ -50,5 +50,13 @@ const char *env_variable(const char *name);
 char *const *env_all(void);
 /* Logs a warning for each unknown STRIDEC_* name and each value that is not allowed, and lists the allowed ones. */
 void env_check(void);
+/* Calls `each` for every STRIDEC_* variable that is set. `problem`: what is wrong and what is allowed; NULL if nothing
+ * is wrong. */
+typedef void env_visit(void *arg, const char *name, const char *value, const char *problem);
+void env_each(env_visit *each, void *arg);
+/* For `stridec doctor --messages`, on all ranks alike. env_widen, before MPI_Init: what is not set lets every protocol
+ * be used, at once. env_force, with no message under way: sets STRIDEC_TRANSPORT anew. */
+void env_widen(void);
+void env_force(enum env_transport transport);
 
 #endif

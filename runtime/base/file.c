@@ -47,6 +47,16 @@ int file_open(const char *path, int flags, enum file_from from, const char **why
     return fd;
 }
 
+int file_look(const char *path)
+{
+    struct stat st;
+    int fd = file_above_stdio(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))) return fd;
+    close(fd);
+    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    return -1;
+}
+
 int file_make(const char *path, const char **why)
 {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
@@ -86,6 +96,30 @@ char *file_read(const char *path, enum file_from from, size_t most, size_t *byte
     close_failed(fd, why);
     free(text);
     return NULL;
+}
+
+char *file_read_input(const char *path, size_t most, size_t *bytes, const char **why)
+{
+    FILE *f = fopen(path, "rbe");
+    char *text = NULL;
+    *bytes = 0, *why = NULL;
+    for (size_t room = 1 << 16; f && !feof(f) && !ferror(f); room *= 2) {
+        char *more = *bytes <= most ? realloc(text, room + 1) : NULL;
+        if (!more) {
+            errno = *bytes <= most ? ENOMEM : EFBIG;
+            break;
+        }
+        text = more;
+        *bytes += fread(text + *bytes, 1, room - *bytes, f);
+    }
+    if (!f || !feof(f)) {
+        *why = strerror(errno);
+        free(text);
+        text = NULL;
+    }
+    if (f) fclose(f);
+    if (text) text[*bytes] = '\0';
+    return text;
 }
 
 bool file_folder(const char *folder, enum file_from from, const char **why)

@@ -22,10 +22,16 @@ enum file_from { FILE_OWN, FILE_INSTALLED };
 bool file_trusted(const struct stat *st, mode_t kind, enum file_from from, const char **why);
 /* Returns a file descriptor above 2, closed on exec, or -1. O_CREAT makes a file with mode 0600. */
 int file_open(const char *path, int flags, enum file_from from, const char **why);
+/* Opens a regular file of anybody for reading, links followed: for content that is only looked at. Returns a descriptor
+ * above 2, or -1 with errno. */
+int file_look(const char *path);
 /* Makes a file with mode 0600 and opens it for reading and writing. Removes this user's old file of that name. */
 int file_make(const char *path, const char **why);
 /* Returns the file's bytes and a terminator, malloc'd; NULL if it has more than `most` bytes or can't be read. */
 char *file_read(const char *path, enum file_from from, size_t most, size_t *bytes, const char **why);
+/* Returns the bytes of what the user names on a command line: anybody's, through links, pipes too; its content is not
+ * trusted. malloc'd, with a terminator; NULL with *why if it has more than `most` bytes or can't be read. */
+char *file_read_input(const char *path, size_t most, size_t *bytes, const char **why);
 /* Returns true if files may be taken from the folder. A link to it must have an allowed owner, too. */
 bool file_folder(const char *folder, enum file_from from, const char **why);
 /* Makes a folder and its parents with the given mode. Returns true if the folder exists then, else sets errno. */

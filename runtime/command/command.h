@@ -3,12 +3,16 @@
 #define STRIDEC_COMMAND_H
 
 #include "../../gen/gen.h"
+#include "../../gen/nearest.h"
 #include "../../spec/spec.h"
 #include <limits.h>
 #include <stdbool.h>
 
-/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage; 126 and 127 as in a shell. */
+/* ORDER EXIT_STATUS: the texts of --help in main.c. A command returns 0 when all is done. */
+#define EXIT_FAILED 1
 #define EXIT_USAGE 2
+#define EXIT_NO_RUN 126       /* of run: the program can't be run */
+#define EXIT_NO_PROGRAM 127   /* of run: there is no such program */
 
 /* The text of the file VERSION, "1.2.3". */
 extern const char stridec_version[];
@@ -18,9 +22,9 @@ extern const char stridec_version[];
 struct option {
     const char *name;    /* "--arch" */
     const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none */
-    const char *help;    /* lines, with \n between them */
+    const char *help;    /* one paragraph; --help wraps it */
 };
-#define OPTIONS_MAX 8
+#define OPTIONS_MAX 10
 
 /* The words after a subcommand's name. */
 struct args {
@@ -37,12 +41,13 @@ struct command {
     const char *name;
     const char *synopsis;           /* without "stridec NAME" */
     const char *summary;            /* one line */
-    const char *notes;              /* lines that --help prints above the options */
+    const char *notes;              /* a paragraph a line, which --help prints above the options; "" for none */
     const struct option *options;   /* ends with name == NULL */
     bool program;                   /* the first word is a program, and the rest is for that program */
     int (*run)(const struct args *a);
 };
 extern const struct command commands[];   /* ends with name == NULL */
+extern const struct command *command_running;   /* the one that was asked for; NULL: none so far (messages.c) */
 
 /* Reads argv[1] and the words after it; "--" ends the options. The caller frees a->word. Returns 0, the exit status
  * after a message, or OPTIONS_HELP for --help. */
@@ -50,16 +55,11 @@ enum { OPTIONS_HELP = -1 };
 int options_read(struct args *a, const struct command *c, int argc, char **argv);
 /* Returns the option's value, its name if it takes none, or NULL if it is not given. */
 const char *option(const struct args *a, const char *name);
+/* Returns true if the command has such an option and it is given. */
+bool options_has(const struct args *a, const char *name);
 void options_print(const struct command *c);
 /* Prints the notes and options for packaging/help.lua: lines of fields between tabs. */
 void options_list(const struct command *c);
-
-/* The name nearest to a mistyped one; NULL if none is near. */
-struct nearest {
-    const char *wanted, *name;
-    int far;
-};
-void nearest_try(struct nearest *n, const char *name);
 
 int inspect_main(const struct args *a);
 int inspect_cache(void);   /* cached.c */
@@ -67,14 +67,30 @@ int inspect_cache(void);   /* cached.c */
 int disassemble(const void *cubin, size_t bytes, struct reason *why);
 int gen_main(const struct args *a);
 int run_main(const struct args *a);
+int report_main(const struct args *a);
 int doctor_main(const struct args *a);
 int tune_main(const struct args *a);
 /* Returns 1 if the MPI itself takes device memory, else 0 (in libstridec.so). */
 int stridec_mpi_cuda_aware(void);
 
-/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis and returns 2. */
+/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis of the running
+ * command and returns 2. */
 int failure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int usage_error(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- the terminal (text.c) ---- */
+
+/* Returns the columns of standard output: COLUMNS, else the terminal's, else 80. */
+int text_width(void);
+/* Prints a text from `column` on, with line breaks at spaces and \n, and a line's end. Later lines begin at
+ * `indent`. */
+void text_wrap(int column, int indent, const char *text);
+/* Decides about colours: "auto" (on a terminal, unless NO_COLOR is set), "always" or "never". Returns false for
+ * another word. */
+bool text_colours(const char *when);
+/* ORDER COLOUR. Returns the codes that begin a colour; "" without colours. */
+enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_CARE, COLOUR_BAD, COLOUR_FAINT };
+const char *text_colour(enum colour colour);
 
 /* ---- how the compiler treats a type (stages.c) ---- */
 
@@ -101,6 +117,8 @@ void target_text(enum target target, const char *arch, char text[GEN_TARGET_MAX]
 void stages_free(struct stages *l);
 /* Returns true if the text is a signature (gen/tree.h) and no file. */
 bool stages_signature(const char *text);
+/* Writes that the spec file `path` has no such type, and which one may be meant. */
+void stages_no_type(const char *path, const char *name, const struct spec *spec, struct reason *why);
 /* Loads the types of a file as spec_load does, or a signature as one type named "signature". */
 struct spec *stages_load(const char *text, struct reason *why);
 
@@ -109,6 +127,9 @@ struct spec *stages_load(const char *text, struct reason *why);
 /* Finds the first of these places that exists, with links resolved; false if none does. The places are relative to the
  * program's folder and end with NULL. */
 bool find_beside(const char *const places[], char path[PATH_MAX]);
+/* Puts the simulated GPU before other libraries, for programs that this process starts (run.c). Returns 0, or 1 after a
+ * message of the command `name`. */
+int run_simulated(const char *name);
 
 /* ---- files (files.c) ---- */
 

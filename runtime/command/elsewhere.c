@@ -45,6 +45,10 @@ static int elsewhere(const struct args *a)
     char path[PATH_MAX], why[FLAVOUR_WHY], **all = calloc((size_t)a->argc + 2, sizeof *all);
     if (!all)
         return failure(name, "out of memory");
+    if (options_has(a, "--sim") && run_simulated(name) != 0) {
+        free(all);
+        return EXIT_FAILED;
+    }
     bool takes = takes_mpi(a->command);
     const struct flavour_wish wish = {"stridec-mpi", takes ? option(a, "--mpi") : NULL, NULL, !takes};
     if (flavour_find(&wish, path, why)) {
@@ -62,5 +66,6 @@ static int elsewhere(const struct args *a)
 
 int inspect_main(const struct args *a) __attribute__((alias("elsewhere")));
 int gen_main(const struct args *a) __attribute__((alias("elsewhere")));
+int report_main(const struct args *a) __attribute__((alias("elsewhere")));
 int tune_main(const struct args *a) __attribute__((alias("elsewhere")));
 int doctor_main(const struct args *a) __attribute__((alias("elsewhere")));

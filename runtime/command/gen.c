@@ -7,6 +7,7 @@
 #include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
 #include "kernel/module_cache.h"
+#include "measure/progress.h"
 
 #define XXH_INLINE_ALL
 #include <errno.h>
@@ -28,6 +29,7 @@ struct job {
     FILE *manifest;          /* in memory, and written last: all files that it names exist */
     const char **shape;      /* forms that are written for the target and architecture at hand; owned by `stages` */
     size_t nshapes[TARGETS];
+    int parts, done;         /* modules to write in all, about; 0: not counted yet */
 };
 
 /* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
@@ -64,6 +66,10 @@ static int write_shape(struct job *job, enum target target, const char *shape, c
     int status = write_output(path, source, strlen(source), why);
     if (status == 0 && target != TARGET_HIP)
         status = write_module(job, target, shape, source, arch ? arch : host_compiler_machine(), why);
+    if (status == 0)
+        progress_part(++job->done, arch ? arch : target_names[target]);
+    else
+        progress_end();
     return status;
 }
 
@@ -75,21 +81,50 @@ static bool is_done(const struct job *job, enum target target, const char *shape
     return false;
 }
 
-/* Writes the modules for an architecture of a target, NULL where it has none, except for types of the interpreter. */
-static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
+/* Adds the form of a type to job->shape. Returns false if it is there, or if the interpreter serves the type. */
+static bool add_shape(struct job *job, enum target target, const struct stages *l)
+{
+    if (!l->whole || !l->kernel.source || is_done(job, target, form_signature(l->form)))
+        return false;
+    job->shape[job->nshapes[target]++] = form_signature(l->form);
+    return true;
+}
+
+/* Compiles the types up to their sources for an architecture of a target, NULL where it has none. The first call begins
+ * the bar: it assumes that other targets have as many shapes. */
+static int make_stages(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch,
                        struct stages *stages)
+{
+    int targets = job->narchs;
+    job->nshapes[target] = 0;
+    for (size_t i = 0; i < spec->count; i++) {
+        struct reason why;
+        if (stages_of(g, spec->item[i].type, target, arch, &stages[i], &why) != 0) {
+            progress_end();
+            return failure("gen", "%s: %s", spec->item[i].name, why.text);
+        }
+        add_shape(job, target, &stages[i]);
+    }
+    for (enum target t = TARGET_HIP; t < TARGETS; t++)
+        targets += job->targets >> t & 1;
+    if (job->parts == 0) {
+        job->parts = targets * (int)(job->nshapes[target] + 2);
+        progress_parts(job->parts);
+        progress_part(0, arch ? arch : target_names[target]);
+    }
+    return 0;
+}
+
+/* Writes the modules of the types, each form once. */
+static int write_types(struct job *job, const struct spec *spec, enum target target, const char *arch,
+                       const struct stages *stages)
 {
     job->nshapes[target] = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
-        struct stages *l = &stages[i];
-        if (stages_of(g, spec->item[i].type, target, arch, l, &why) != 0)
-            return failure("gen", "%s: %s", spec->item[i].name, why.text);
-        const char *shape = form_signature(l->form), *source = l->kernel.source;
-        if (!l->whole || !source || is_done(job, target, shape))
-            continue;
-        job->shape[job->nshapes[target]++] = shape;
-        if (write_shape(job, target, shape, source, arch, &why) != 0)
+        const struct stages *l = &stages[i];
+        if (add_shape(job, target, l) &&
+            write_shape(job, target, form_signature(l->form), l->kernel.source, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
     return 0;
@@ -120,10 +155,12 @@ static int write_for(struct job *job, struct gen *g, const struct spec *spec, en
 {
     struct stages *stages = calloc(spec->count, sizeof *stages);
     int status = stages ? 0 : failure("gen", "out of memory");
+    if (status == 0)
+        status = make_stages(job, g, spec, target, arch, stages);
     if (status == 0 && target != TARGET_HOST)
         status = write_common(job, g, target, arch);
     if (status == 0)
-        status = write_types(job, g, spec, target, arch, stages);
+        status = write_types(job, spec, target, arch, stages);
     for (size_t i = 0; stages && i < spec->count; i++)
         stages_free(&stages[i]);
     free(stages);
@@ -165,6 +202,7 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
             if (job->targets & 1 << t)
                 status = write_for(job, g, spec, t, NULL);
     }
+    progress_end();
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
     snprintf(path, sizeof path, "%s/manifest", job->folder);

@@ -2,6 +2,7 @@
 #include "command.h"
 #include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
+#include "pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 /* Holds the arguments. */
 struct request {
     const char *path, *arch;   /* NULL: not asked for, and no GPU here */
+    const char *output;        /* of --svg; NULL: standard output */
     char here[16];
     enum target target;
     const struct view *view;
@@ -129,6 +131,21 @@ static int show_code(const struct request *r, const struct spec_item *item, cons
     return status == 0 ? 0 : failure("inspect", "%s: %s", item->name, why.text);
 }
 
+static int show_svg(const struct request *r, const struct spec_item *item, const struct stages *l)
+{
+    const struct drawing d = {item->name, item->type, l->canonical, l->steps, l->signature};
+    size_t bytes;
+    struct reason why;
+    char *svg = page_of_layout(&d, &bytes, &why);
+    int status = svg ? 0 : -1;
+    if (svg && r->output)
+        status = write_output(r->output, svg, bytes, &why);
+    else if (svg)
+        fwrite(svg, 1, bytes, stdout);
+    free(svg);
+    return status == 0 ? 0 : failure("inspect", "%s: %s", item->name, why.text);
+}
+
 #define CUDA (1 << TARGET_CUDA)
 #define HIP (1 << TARGET_HIP)
 #define HOST (1 << TARGET_HOST)
@@ -139,6 +156,7 @@ static const struct view VIEWS[] = {
     {"--ptx", CUDA, PTX, show_code},
     {"--sass", CUDA, SASS, show_code},
     {"--asm", HOST, ASSEMBLY, show_code},
+    {"--svg", CUDA | HIP | HOST, NO_CODE, show_svg},
 };
 
 /* ---- arguments ---- */
@@ -183,6 +201,9 @@ static int read_arguments(struct request *r, const struct args *a)
     if (!a->words)
         return usage_error("inspect", "which spec file?");
     r->path = a->word[0], r->names = a->word + 1, r->nnames = a->words - 1;
+    r->output = option(a, "-o");
+    if (r->output && r->view->show != show_svg)
+        return usage_error("inspect", "-o is for --svg");
     return 0;
 }
 
@@ -196,14 +217,20 @@ static bool is_wanted(const struct request *r, const char *name)
     return r->nnames == 0;
 }
 
+/* A picture is of one type. */
 static int check_names(const struct request *r, const struct spec *spec)
 {
+    if (r->view->show == show_svg && r->nnames != 1 && (r->nnames || spec->count != 1))
+        return usage_error("inspect", "--svg draws one type: which of %s?", r->path);
     for (int n = 0; n < r->nnames; n++) {
         size_t i = 0;
         while (i < spec->count && strcmp(spec->item[i].name, r->names[n]) != 0)
             i++;
-        if (i == spec->count)
-            return failure("inspect", "%s has no type '%s'", r->path, r->names[n]);
+        if (i < spec->count)
+            continue;
+        struct reason why;
+        stages_no_type(r->path, r->names[n], spec, &why);
+        return failure("inspect", "%s", why.text);
     }
     return 0;
 }
@@ -243,8 +270,8 @@ int inspect_main(const struct args *a)
     bool needs_arch = r.view->code == PTX || r.view->code == SASS;
     if (!g || (needs_arch && !r.arch && !(r.arch = arch_default(&why))))
         status = failure("inspect", "%s", why.text);
-    else
-        status = check_names(&r, spec) || show_items(&r, spec, g);
+    else if ((status = check_names(&r, spec)) == 0)
+        status = show_items(&r, spec, g);
     if (g)
         gen_close(g);
     spec_free(spec);

@@ -1,7 +1,6 @@
 /* main.c: the stridec command: the table of subcommands, --help and --version. */
 #include "command.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@ const char stridec_version[] = STRIDEC_VERSION;
 
 #define MPI_OPTION                                                                                                     \
     {"--mpi", "MPI",                                                                                                   \
-     "of the builds installed the one for openmpi-4, openmpi-5, mpich or mpi-abi (the standard ABI of MPI 5);\n"       \
+     "of the builds installed the one for openmpi-4, openmpi-5, mpich or mpi-abi (the standard ABI of MPI 5); "        \
      "default that of the program's MPI, else of the launcher's, else of the MPI that is found"}
 
 static const struct option run_options[] = {
@@ -29,8 +28,10 @@ static const struct option inspect_options[] = {
     {"--sass", NULL, "its machine code (needs nvdisasm or cuobjdump)"},
     {"--asm", NULL, "on the host: what the C compiler makes of it"},
     {"--arch", "sm_NN",
-     "for this architecture, as gen/gpus.lua has it: a GPU of it may get other plans. Default the architecture of the\n"
+     "for this architecture, as gen/gpus.lua has it: a GPU of it may get other plans. Default the architecture of the "
      "GPU present, else sm_90; for PTX and machine code the newest that NVRTC knows; gfxNN stands for --target hip"},
+    {"--svg", NULL, "a picture of one type: its memory and its tree, as built and in canonical form"},
+    {"-o", "FILE", "where to write the picture; default standard output"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };
@@ -38,10 +39,15 @@ static const struct option inspect_options[] = {
 static const struct option gen_options[] = {
     {"-o", "DIR", "the folder for sources, modules and the manifest; made if needed"},
     {"--target", "T,...",
-     "kernels for NVIDIA GPUs (cuda, the default), code for data in host memory on this processor (host),\n"
+     "kernels for NVIDIA GPUs (cuda, the default), code for data in host memory on this processor (host), "
      "sources of kernels for AMD GPUs (hip): they are not compiled, and programs do not use them"},
-    {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows;\n"
+    {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows; "
      "gfxNN stands for --target hip"},
+    {NULL, NULL, NULL},
+};
+
+static const struct option report_options[] = {
+    {"-o", "FILE", "the page to write; default FILE.json with .html in place of .json"},
     {NULL, NULL, NULL},
 };
 
@@ -54,17 +60,23 @@ static const struct option tune_options[] = {
     {"--pipeline", NULL, "how messages between nodes are cut, though ranks 0 and 1 share one: for tests"},
     {"--host", NULL, "data in host memory alone: needs no GPU"},
     {"--show", NULL,
-     "print a table, FILE or else the one that programs here use, and the choices that it leads to;\n"
-     "or which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why.\n"
+     "print a table, FILE or else the one that programs here use, and the choices that it leads to; "
+     "or which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why. "
      "TYPE is a signature as inspect prints it, a SPEC with all its types, or SPEC:NAME"},
     {NULL, NULL, NULL},
 };
 
 static const struct option doctor_options[] = {
     MPI_OPTION,
+    {"--messages", NULL,
+     "send checked messages by each protocol that is possible here, from host and device memory, and verify every "
+     "byte; under mpirun -n 2 or more"},
+    {"--sim", NULL, "look at the simulated GPU instead"},
     {"--calls", NULL,
-     "each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\nthrough, and "
+     "each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed through, and "
      "why"},
+    {"--json", NULL, "one JSON object: version, ranks, worst, findings"},
+    {"--color", "WHEN", "auto (the default: on a terminal, not under mpirun, unless NO_COLOR is set), always or never"},
     {NULL, NULL, NULL},
 };
 
@@ -73,26 +85,32 @@ _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_opt
 const struct command commands[] = {
     {"run", "[--mpi MPI] [--sim] [--stats] [--] PROGRAM [ARGUMENT...]",
      "run a program with stridec under its MPI calls",
-     "  What follows PROGRAM is for the program, options too.\n", run_options, true, run_main},
+     "What follows PROGRAM is for the program, options too.", run_options, true, run_main},
     {"inspect",
-     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
+     "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm | --svg [-o FILE]] "
+     "[--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
-     "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP "
-     "apart,\n"
-     "  i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them "
-     "moves\n"
-     "  it. All in bytes: 's(100,4096,d(400))@16'\n",
+     "SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP apart, "
+     "i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them "
+     "moves it. All in bytes: 's(100,4096,d(400))@16'",
      inspect_options, false, inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
+    {"report", "FILE.json [-o FILE]", "make one HTML page of a run's statistics",
+     "FILE.json is what `stridec run --stats=json:FILE.json` wrote; - is standard input. The page needs no network and "
+     "no other file. It shows bytes by way and reason, the types with their layouts and rates, who sent how much to "
+     "whom, what was left to the MPI and why, and what would help.",
+     report_options, false, report_main},
     {"tune",
      "[--mpi MPI] [-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], "
      "or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
-    {"doctor", "[--mpi MPI] [--calls]",
-     "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls", "", doctor_options,
-     false, doctor_main},
+    {"doctor", "[PROGRAM] [--mpi MPI] [--messages] [--sim] [--json] [--color WHEN], or --calls",
+     "check driver, GPUs, NVRTC, C compiler, MPI, launcher, limits, cache and tuned table; or a program",
+     "Each line says ok, warn (stridec works, but slower or not in all) or bad, and what mends it. With PROGRAM also "
+     "whether stridec can serve it: an MPI program, a script or an interpreter. Under mpirun there is one report for "
+     "all ranks.", doctor_options, false, doctor_main},
     {NULL, NULL, NULL, NULL, NULL, false, NULL},
 };
 
@@ -104,51 +122,77 @@ static const struct command *find_command(const char *name)
     return c->name ? c : NULL;
 }
 
-static void complain(const char *name, const char *format, va_list args)
+/* ORDER EXIT_STATUS. `command`: NULL for all; a row of a command's own replaces that of all. */
+static const struct {
+    const char *status, *command, *meaning;
+} statuses[] = {
+    {"0", NULL, "done"},
+    {"0", "run", "or another: the program's own"},
+    {"0", "doctor", "nothing is bad"},
+    {"1", NULL, "failed: a line on standard error says why"},
+    {"1", "doctor", "something is bad: its line says what, and what mends it"},
+    {"2", NULL, "wrong command, option or value"},
+    {"126", "run", "the program can't be run"},
+    {"127", "run", "there is no such program"},
+};
+
+#define STATUSES (sizeof statuses / sizeof *statuses)
+
+static bool is_own(size_t row, const char *command)
 {
-    fprintf(stderr, "stridec%s%s: ", name ? " " : "", name ? name : "");
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    return statuses[row].command && strcmp(statuses[row].command, command) == 0;
 }
 
-int failure(const char *name, const char *format, ...)
+static bool is_shown(size_t row, const char *command)
 {
-    va_list args;
-    va_start(args, format);
-    complain(name, format, args);
-    va_end(args);
-    return 1;
+    if (statuses[row].command)
+        return is_own(row, command);
+    for (size_t i = 0; i < STATUSES; i++)
+        if (is_own(i, command) && strcmp(statuses[i].status, statuses[row].status) == 0)
+            return false;
+    return true;
 }
 
-int usage_error(const char *name, const char *format, ...)
+/* Prints the exit statuses of a command; of all if it is NULL. */
+static void print_statuses(const char *command)
 {
-    va_list args;
-    va_start(args, format);
-    complain(name, format, args);
-    va_end(args);
-    const struct command *c = name ? find_command(name) : NULL;
-    if (c)
-        fprintf(stderr, "usage: stridec %s %s\n", name, c->synopsis);
-    else
-        fprintf(stderr, "usage: stridec COMMAND ...; stridec --help lists the commands\n");
-    return EXIT_USAGE;
+    printf("\nExit status:\n");
+    for (size_t i = 0; i < STATUSES; i++) {
+        const char *of = command ? NULL : statuses[i].command;
+        if (command && !is_shown(i, command))
+            continue;
+        text_wrap(printf("  %-3s  %s%s", statuses[i].status, of ? of : "", of ? ": " : ""), 7, statuses[i].meaning);
+    }
 }
 
 static int help_all(void)
 {
-    printf("stridec compiles MPI datatypes into GPU kernels, and into code that packs data in host memory.\n\n");
-    for (const struct command *c = commands; c->name; c++)
-        printf("  stridec %s %s\n      %s\n", c->name, c->synopsis, c->summary);
-    printf("\nstridec COMMAND --help says more; stridec --version tells the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong usage; of run the program's, or 126 or 127 where it can't be run.\n"
-           "A file whose name begins with '-' is written ./-NAME.\n");
+    text_wrap(0, 0, "stridec compiles MPI datatypes into GPU kernels, and into code that packs data in host memory.\n");
+    for (const struct command *c = commands; c->name; c++) {
+        int column = printf("  stridec %s ", c->name);
+        text_wrap(column, 10, c->synopsis);
+        printf("      ");
+        text_wrap(6, 6, c->summary);
+    }
+    printf("\n");
+    text_wrap(0, 0,
+              "stridec help COMMAND says more; stridec --version tells the version. A file whose name begins with '-' "
+              "is written ./-NAME.");
+    print_statuses(NULL);
     return 0;
 }
 
 static int help_one(const struct command *c)
 {
-    printf("usage: stridec %s %s\n\n%s\n\n%s", c->name, c->synopsis, c->summary, c->notes);
+    int column = printf("usage: stridec %s ", c->name);
+    text_wrap(column, 10, c->synopsis);
+    printf("\n");
+    text_wrap(0, 0, c->summary);
+    if (*c->notes)
+        printf("\n"), text_wrap(0, 0, c->notes);
+    printf("\n");
     options_print(c);
+    print_statuses(c->name);
     return 0;
 }
 
@@ -196,6 +240,7 @@ static int help(int argc, char **argv)
 static int run_command(const struct command *c, int argc, char **argv)
 {
     struct args a;
+    command_running = c;
     int status = options_read(&a, c, argc, argv);
     status = status == OPTIONS_HELP ? help_one(c) : status != 0 ? status : c->run(&a);
     free(a.word);

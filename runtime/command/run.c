@@ -72,15 +72,15 @@ static int preload(const struct args *a)
     return set_list("LD_PRELOAD", list, rest ? rest + 1 : "");
 }
 
-static int simulate(void)
+int run_simulated(const char *name)
 {
     char path[PATH_MAX];
     if (!find_beside(SIMULATOR, path) && !flavour_shared("sim/libcuda.so.1", path))
-        return failure("run", "--sim: the simulated GPU is not built: sim/libcuda.so.1 is neither beside this "
+        return failure(name, "--sim: the simulated GPU is not built: sim/libcuda.so.1 is neither beside this "
                               "program nor in ../lib/stridec; `make sim` builds it");
     *strrchr(path, '/') = '\0';
     if (strpbrk(path, ":;"))
-        return failure("run", "LD_LIBRARY_PATH can't hold a path with a colon: %s", path);
+        return failure(name, "LD_LIBRARY_PATH can't hold a path with a colon: %s", path);
     const char *present = getenv("LD_LIBRARY_PATH");
     return set_list("LD_LIBRARY_PATH", path, present ? present : "");
 }
@@ -95,12 +95,12 @@ int run_main(const struct args *a)
 {
     if (!a->words)
         return usage_error("run", "which program?");
-    if ((option(a, "--sim") && simulate() != 0) || preload(a) != 0)
-        return 1;
+    if ((option(a, "--sim") && run_simulated("run") != 0) || preload(a) != 0)
+        return EXIT_FAILED;
     if (option(a, "--stats") && setenv("STRIDEC_STATS", "1", 1) != 0)
         return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
     execvp(a->word[0], a->word);
     int error = errno;
     failure("run", "%s: %s", a->word[0], reason_of(a->word[0], error));
-    return error == ENOENT ? 127 : 126;
+    return error == ENOENT ? EXIT_NO_PROGRAM : EXIT_NO_RUN;
 }

@@ -87,3 +87,12 @@ void stages_free(struct stages *l)
     if (l->kernel.source)
         gen_kernel_free(&l->kernel);
 }
+
+void stages_no_type(const char *path, const char *name, const struct spec *spec, struct reason *why)
+{
+    struct nearest n = {.wanted = name};
+    for (size_t i = 0; i < spec->count; i++)
+        nearest_try(&n, spec->item[i].name);
+    snprintf(why->text, sizeof why->text, "%.150s has no type '%.60s'%s%.60s%s", path, name,
+             n.name ? ": did you mean '" : "", n.name ? n.name : "", n.name ? "'?" : "");
+}

@@ -48,8 +48,10 @@ static int show_spec(const struct tune_shown *s, const char *text)
         shown++;
         status = show_tree(s, item->name, item->type->tree, item->type->ub - item->type->lb);
     }
+    if (!shown && name)
+        stages_no_type(text, name, spec, &why);
     spec_free(spec);
-    return shown || status ? status : failure("tune", "%s: no such type", text);
+    return shown || !name ? status : failure("tune", "%s", why.text);
 }
 
 /* Shows a type; elements of a signature lie one behind the other. */

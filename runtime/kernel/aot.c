@@ -29,6 +29,7 @@ static struct {
     char *text;
     struct module *module;
     size_t count;
+    const char *why;   /* static: why it can't be read; NULL if it was */
 } manifest;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
@@ -82,10 +83,12 @@ static void read_manifest(void)
 {
     size_t bytes;
     const char *folder = env_get()->aot, *why = "out of memory";
+    manifest.why = "STRIDEC_AOT is not set";
     if (!folder) return;
     char *path = path_of("manifest");
     if (path && file_folder(folder, FILE_INSTALLED, &why))
         manifest.text = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
+    manifest.why = manifest.text ? NULL : why;
     if (manifest.text)
         read_lines(path);
     else
@@ -166,4 +169,21 @@ int aot_load(const char *signature, const char *arch, void **data, size_t *bytes
     }
     free(path);
     return *data ? 0 : -1;
+}
+
+const char *aot_list(aot_visit *each, void *arg)
+{
+    pthread_once(&read_once, read_manifest);
+    for (size_t i = 0; i < manifest.count; i++) {
+        const char *arch = manifest.module[i].field[ARCH];
+        int modules = 0;
+        bool known = false;
+        for (size_t j = 0; j < manifest.count; j++) {
+            bool same = !strcmp(manifest.module[j].field[ARCH], arch);
+            known |= same && j < i;
+            modules += same;
+        }
+        if (!known) each(arg, arch, modules);
+    }
+    return manifest.why ? manifest.why : manifest.count ? NULL : "its manifest holds no module of this stridec";
 }

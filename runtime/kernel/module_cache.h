@@ -41,5 +41,9 @@ const char *module_cache_dir(void);
 /* aot.c: modules made by `stridec gen` in STRIDEC_AOT. Returns 0 and a malloc'd copy of the module, or -1. */
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes);
 bool aot_has(const char *signature, const char *arch);
+/* Calls `each` once for each architecture that the manifest has modules for. Returns NULL, or why there are none
+ * (static). */
+typedef void aot_visit(void *arg, const char *arch, int modules);
+const char *aot_list(aot_visit *each, void *arg);
 
 #endif

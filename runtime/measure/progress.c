@@ -15,6 +15,7 @@ static struct {
     double seconds, until;  /* of all; the stage's end, since start */
     double stage, drawn;    /* when the stage began, and when the bar was drawn last */
     bool tells, bar;
+    int parts;              /* of work without a time to keep to; 0: it has one */
     char what[64];
 } now;
 
@@ -42,16 +43,21 @@ static double left(int done, int total)
     return sum > 0 ? sum : 0;
 }
 
-static void draw(int done, int total)
+/* Draws `part` of the bar, and what is done. The caller ends the line and flushes it. */
+static void draw_bar(double part)
 {
-    double part = progress_elapsed() / now.seconds;
     int full = part < 1 ? (int)(part * BAR) : BAR;
     fprintf(stderr, "\r[%.*s%.*s] %s", full, "########################", BAR - full, "........................",
             now.what);
+    now.drawn = progress_elapsed();
+}
+
+static void draw(int done, int total)
+{
+    draw_bar(progress_elapsed() / now.seconds);
     if (total) fprintf(stderr, " %d of %d", done, total);
     fprintf(stderr, ", at most %.0f s left\033[K", left(done, total));
     fflush(stderr);
-    now.drawn = progress_elapsed();
 }
 
 void progress_begin(double seconds, bool tells)
@@ -72,6 +78,24 @@ void progress_stage(const char *what, double until)
 void progress_step(int done, int total)
 {
     if (now.bar && progress_elapsed() - now.drawn >= REDRAW_S) draw(done, total);
+}
+
+void progress_parts(int total)
+{
+    memset(&now, 0, sizeof now);
+    now.start = stats_now(), now.parts = total;
+    now.bar = total > 0 && isatty(STDERR_FILENO);
+}
+
+void progress_part(int done, const char *what)
+{
+    if (!now.bar || (done && done < now.parts && progress_elapsed() - now.drawn < REDRAW_S)) return;
+    snprintf(now.what, sizeof now.what, "%s", what);
+    draw_bar((double)done / now.parts);
+    fprintf(stderr, ", %d of %d", done, now.parts);
+    if (done) fprintf(stderr, ", about %.0f s left", progress_mean(done) * (now.parts - done));
+    fputs("\033[K", stderr);
+    fflush(stderr);
 }
 
 void progress_say(const char *format, ...)

@@ -1,5 +1,5 @@
-/* progress.h: the time that `stridec tune` may take, and the lines that tell how far it is. One measurement a process;
- * only ranks that tell print. */
+/* progress.h: how far a command is, on standard error: `stridec tune`, which has a time to keep to, and work that
+ * consists of parts (`stridec gen`). One a process; only ranks that tell print. */
 #ifndef STRIDEC_MEASURE_PROGRESS_H
 #define STRIDEC_MEASURE_PROGRESS_H
 #include <stdbool.h>
@@ -18,6 +18,10 @@ double progress_mean(int done);
 double progress_elapsed(void);
 /* Prints a line, beside the bar. A rank that does not tell prints nothing. */
 void progress_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Starts the clock of `total` parts without a time to keep to: a bar on a terminal, else nothing. progress_part tells
+ * how many are done, and what comes next. */
+void progress_parts(int total);
+void progress_part(int done, const char *what);
 /* Ends the bar. */
 void progress_end(void);
 

@@ -13,6 +13,10 @@ const struct tune_points *tune_points(bool quick);
 /* Sets the time at the points' block-th block length and size-th size. */
 void tune_set_point(struct tune_grid *g, const struct tune_points *points, int block, int size, double us);
 
+/* Returns the GPU of a rank, NULL if there is none; the ranks of a node share its GPUs round robin. Its primary context
+ * is current then. */
+struct device *tune_take_gpu(int rank);
+
 /* Calls of a point, whose median counts: at least MIN; then to MAX, or to the time limit. One slow call is enough. */
 #define TUNE_REPEATS_MIN 7
 #define TUNE_REPEATS_MAX 201

@@ -175,8 +175,7 @@ static int say(const char *what)
     return 1;
 }
 
-/* Returns the rank's GPU; the ranks of a node share its GPUs round robin. */
-static struct device *take_gpu(int rank)
+struct device *tune_take_gpu(int rank)
 {
     const struct driver *cu = driver_load();
     int count = 0;
@@ -279,7 +278,7 @@ static int measure(struct tune_request *want, int rank, int ranks)
     if (!all_ready(rank || !try_file(want->file))) return 1;
     want->quick |= want->seconds < QUICK_SECONDS;
     if (want->host) return measure_host(want, rank);
-    struct device *d = take_gpu(rank);
+    struct device *d = tune_take_gpu(rank);
     if (!all_ready(d != NULL)) return say("needs a GPU on every rank: stridec doctor tells what is missing");
     tune_set_origin(&t, d);
     if (measure_gpu(want, &t, d, rank, &gains)) return say("a measurement failed");

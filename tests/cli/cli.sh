@@ -7,6 +7,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export STRIDEC_CACHE_DIR=$work/cache
+export COLUMNS=400   # what is looked for stands on one line
 unset LD_PRELOAD STRIDEC_STATS STRIDEC_TUNE
 failed=0
 
@@ -34,6 +35,21 @@ returns() {
 }
 
 # ---- usage ----
+check "help tells the exit statuses" returns 0 out '^  127  run: there is no such program' --help
+check "help of a command tells its own" returns 0 out '^  1    something is bad: ' help doctor
+# Nothing is wider than the terminal; where there is none, than 80 columns. A word may be.
+fits() {   # COLUMNS ARGUMENT...
+    local most=$1
+    shift
+    COLUMNS=$most "$stridec" "$@" >"$work/out" || return 1
+    awk -v most="$most" 'length > most && split($0, word, " ") > 3 { print; wide = 1 } END { exit wide }' "$work/out"
+}
+for command in --help 'run --help' 'inspect --help' 'gen --help' 'tune --help' 'doctor --help' doctor; do
+    check "$command in 60 columns" fits 60 $command
+    check "$command in 80 columns" fits 80 $command
+done
+widest() { env -u COLUMNS "$stridec" "$@" | awk 'length > most { most = length } END { print most; exit most > 80 || most < 70 }'; }
+check "80 columns where there is no terminal" widest inspect --help
 check "help lists the commands" returns 0 out 'stridec inspect SPEC' --help
 check "help tells of host memory" returns 0 out 'packs data in host memory' --help
 check "help of what is checked" returns 0 out 'NVRTC, C compiler, MPI' doctor --help
@@ -51,10 +67,11 @@ check "a mistyped command" returns 2 err "no command 'inpsect': did you mean 'in
 check "no such option of all" returns 2 err "unknown option '--verison': did you mean '--version'[?]" --verison
 check "a mistyped option" returns 2 err 'unknown option --signatrue: did you mean --signature[?]' inspect --signatrue
 # Of every subcommand, by what its help lists.
-for command in run inspect gen tune doctor; do
+for command in run inspect gen report tune doctor; do
     for ask in "help $command" "--help $command" "$command --help" "$command -h"; do
         check "$ask" returns 0 out "^usage: stridec $command " $ask
     done
+    check "the exit statuses of $command" returns 0 out '^  2    wrong command, option or value' help $command
     check "an unknown option of $command" returns 2 err '^stridec [a-z]+: unknown option --frob$' $command --frob
     check "which shows how it is used" grep -q "^usage: stridec $command " "$work/err"
     "$stridec" $command --help >"$work/help"
@@ -87,7 +104,12 @@ names_match() {
     [ "$("$stridec" inspect --signature "$root/spec/tempi.lua" row_hvector)" = $'row_hvector\td(400)' ]
 }
 check "a name's signature" names_match
-check "an unknown name" returns 1 err "no type 'nil_'" inspect "$root/spec/tempi.lua" nil_
+check "an unknown name" returns 1 err "no type 'nil_'\$" inspect "$root/spec/tempi.lua" nil_
+check "a mistyped name" returns 1 err "no type 'row_hvecotr': did you mean 'row_hvector'[?]" inspect "$root/spec/tempi.lua" row_hvecotr
+check "a mistyped name of tune" returns 1 err "no type 'row_hvecotr': did you mean 'row_hvector'[?]" \
+    tune --show "$root/spec/tempi.lua:row_hvecotr" 3
+echo 'return { a = vector(2, 1, 3, flaot) }' >"$work/flaot.lua"
+check "a mistyped type in a spec" returns 1 err 'flaot.lua:1: there is no `flaot`: did you mean `float`[?]' inspect "$work/flaot.lua"
 check "a missing spec" returns 1 err "^stridec inspect: $work/gone.lua: No such file or directory\$" inspect "$work/gone.lua"
 check "a missing spec for gen" returns 1 err "^stridec gen: $work/gone.lua: No such file" gen "$work/gone.lua" -o "$work/x"
 check "a folder for a spec" returns 1 err "^stridec inspect: $work: Is a directory\$" inspect "$work"
@@ -326,11 +348,12 @@ fi
 no_compiler() { STRIDEC_CC=/nothing returns 0 out '^warn +compiler +STRIDEC_CC=/nothing' doctor; }
 check "doctor finds no compiler" no_compiler
 check "doctor lists the calls" returns 0 out '^MPI_Send +accelerated +[a-z]' doctor --calls
-check "doctor takes nothing else" returns 2 err 'unexpected calls$' doctor calls
+check "doctor takes one program" returns 2 err 'unexpected -x: one program' doctor true -- -x
+check "doctor lists the calls alone" returns 2 err '[-]-calls stands alone' doctor --calls --json
 check "doctor tells the version" returns 0 out "^ok +stridec +$(cat "$root/VERSION"), generator " doctor
 unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' doctor; }
 check "doctor finds a missing table" unreadable
-unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
+unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache .*every process compiles anew' doctor; }
 check "doctor finds an unwritable cache" unwritable
 check "tune with a word" returns 2 err "unexpected table: a table is written to -o FILE" tune --host table
 check "tune in no time" returns 2 err '[-]-seconds 0: it is a number of seconds' tune --seconds 0
@@ -467,6 +490,6 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
         tune --show "$work/tuned/table"
     STRIDEC_TUNE=$work/tuned/table check "doctor finds a damaged table" returns 1 out '^bad +tuned table.*:[0-9]+: knobs' doctor
 fi
-unknown() { STRIDEC_FROB=1 returns 0 err 'STRIDEC_FROB' doctor; }
+unknown() { STRIDEC_FROB=1 returns 0 out '^warn +variables +STRIDEC_FROB is not a variable' doctor; }
 check "doctor warns of unknown variables" unknown
 exit $failed

@@ -119,6 +119,8 @@ static void wrong_values(void **state)
     assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged, zerocopy, pipelined\n"));
     assert_non_null(strstr(said, "STRIDEC_DISABLE=yes"));
     assert_non_null(strstr(said, "allowed: 0, 1\n"));
+    in_child(true, (const char *const[]){"STRIDEC_TRANSPORT=onehsot", NULL}, are_defaults);
+    assert_non_null(strstr(said, "zerocopy, pipelined; did you mean oneshot?\n"));
     const char *const numbers[] = {"STRIDEC_SM_LIMIT=-1", "STRIDEC_SM_LIMIT=half", "STRIDEC_SM_LIMIT=4x",
                                    "STRIDEC_SM_LIMIT= 4", "STRIDEC_SM_LIMIT=2147483648",
                                    "STRIDEC_SM_LIMIT=99999999999999999999"};
@@ -153,9 +155,9 @@ static void wrong_chunks(void **state)
 static void wrong_names(void **state)
 {
     (void)state;
-    in_child(true, (const char *const[]){"STRIDEC_TRANSPOR=device", "STRIDEC_=", "STRIDE=1", NULL}, are_defaults);
-    assert_non_null(
-        strstr(said, "STRIDEC_TRANSPOR is not a variable of stridec; allowed: STRIDEC_DISABLE, STRIDEC_LOG"));
+    in_child(true, (const char *const[]){"STRIDEC_TRANSPOR=device", "STRIDEC_PARROT=", "STRIDE=1", NULL}, are_defaults);
+    assert_non_null(strstr(said, "STRIDEC_TRANSPOR is not a variable of stridec: did you mean STRIDEC_TRANSPORT?\n"));
+    assert_non_null(strstr(said, "STRIDEC_PARROT is not a variable of stridec; allowed: STRIDEC_DISABLE, STRIDEC_LOG"));
     assert_non_null(strstr(said, "STRIDEC_TUNE\n"));
     assert_null(strstr(said, "STRIDE "));
 }

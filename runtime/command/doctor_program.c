@@ -1,0 +1,235 @@
+/* doctor_program.c: `stridec doctor PROGRAM`: whether stridec can serve a program. */
+#include "base/abi_check.h"
+#include "base/file.h"
+#include "capture.h"
+#include "command.h"
+#include "doctor.h"
+#include "libraries.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#define SECONDS 20
+
+/* Finds the program as execvp does. Returns false if there is none. */
+static bool find_program(const char *name, char path[PATH_MAX])
+{
+    if (!strchr(name, '/')) return file_program(name, path);
+    snprintf(path, PATH_MAX, "%s", name);
+    return access(path, F_OK) == 0;
+}
+
+/* Returns false, with a finding, if it can't be run. */
+static bool can_run(struct checkup *c, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        checkup_add(c, LEVEL_BAD, "%s: %s", path, strerror(errno));
+    } else if (S_ISDIR(st.st_mode)) {
+        checkup_add(c, LEVEL_BAD, "%s: it is a folder", path);
+    } else if (access(path, X_OK) != 0) {
+        checkup_add(c, LEVEL_BAD, "%s may not be run: %s", path, strerror(errno));
+        checkup_fix(c, "chmod +x %s, if it is a program", path);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* ---- what LD_PRELOAD can't reach ---- */
+
+static bool is_privileged(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return false;
+    bool user = st.st_mode & S_ISUID && st.st_uid != getuid(), group = st.st_mode & S_ISGID && st.st_gid != getgid();
+    return user || group || getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+/* Returns false, with a finding, if the loader would not preload a library. */
+static bool takes_preload(struct checkup *c, const char *path, enum elf_kind kind)
+{
+    if (kind == ELF_OTHER) {
+        checkup_add(c, LEVEL_BAD, "%s is for another processor, or of other word length than stridec", path);
+        checkup_fix(c, "build stridec for it");
+    } else if (kind == ELF_STATIC || kind == ELF_LIBRARY) {
+        checkup_add(c, LEVEL_BAD,
+                    "%s is linked statically (or is no program): it loads no libraries, stridec can't serve it", path);
+        checkup_fix(c, "link it with the shared MPI, without -static");
+    } else if (is_privileged(path)) {
+        checkup_add(c, LEVEL_BAD,
+                    "%s runs with rights of another user, or with capabilities: the loader ignores LD_PRELOAD", path);
+        checkup_fix(c, "chmod u-s,g-s, or setcap -r; or link it with libstridec.so");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* ---- which MPI ---- */
+
+struct needed {
+    const char *family; /* the first MPI's, as abi_check.h has it; NULL if there is none */
+    char soname[128], path[PATH_MAX], missing[128]; /* its library; the first library that is not found, or "" */
+};
+
+static void need(const char *soname, const char *path, void *arg)
+{
+    struct needed *n = arg;
+    const char *family = abi_check_family_of(soname);
+    if (!path && !*n->missing) snprintf(n->missing, sizeof n->missing, "%s", soname);
+    if (n->family || !family) return;
+    n->family = family;
+    snprintf(n->soname, sizeof n->soname, "%s", soname);
+    snprintf(n->path, sizeof n->path, "%s", path ? path : "not found");
+}
+
+/* Says whether the MPI that `who` needs is that of stridec. */
+static void compare_mpi(struct checkup *c, const char *who, const struct needed *n)
+{
+    const char *own = abi_check_built_for();
+    if (!own || strcmp(n->family, own) == 0) {
+        checkup_add(c, LEVEL_OK, "%s needs %s (%s, %s), for which stridec is", who, n->family, n->soname, n->path);
+        return;
+    }
+    checkup_add(c, LEVEL_BAD, "%s needs %s (%s, %s), and this stridec is for %s", who, n->family, n->soname, n->path,
+                own);
+    checkup_fix(c, "take a stridec that was built with the program's mpicc (make MPICC=... BUILD=...)");
+}
+
+/* Looks at the MPI of an interpreter's mpi4py. Returns false if it has none. */
+static bool check_mpi4py(struct checkup *c, const char *python)
+{
+    static const char ask[] = "import importlib.util as u\ns = u.find_spec('mpi4py.MPI')\nprint(s.origin if s else '')";
+    struct needed n = {.family = NULL};
+    char out[PATH_MAX];
+    int status = capture((char *[]){(char *)(uintptr_t)python, (char *)(uintptr_t) "-c", (char *)(uintptr_t)ask, NULL},
+                         out, sizeof out, SECONDS);
+    out[strcspn(out, "\n")] = '\0';
+    if (status != 0 || *out != '/' || libraries_of(out, need, &n) != 0) return false;
+    if (n.family) compare_mpi(c, "its mpi4py", &n);
+    else
+        checkup_add(c, LEVEL_OK,
+                    "its mpi4py finds an MPI at run time: stridec steps aside if that is another one than its own");
+    return true;
+}
+
+static void check_needs(struct checkup *c, const char *path)
+{
+    struct needed n = {.family = NULL};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (libraries_of(path, need, &n) != 0) {
+        checkup_add(c, LEVEL_WARN, "%s: the loader can't list its libraries", path);
+        checkup_fix(c, "does `ldd %s` list them?", path);
+        return;
+    }
+    if (*n.missing) {
+        checkup_add(c, LEVEL_BAD, "%s needs %s, which the loader does not find", path, n.missing);
+        checkup_fix(c, "load its module, or put its folder into LD_LIBRARY_PATH");
+    }
+    if (n.family) compare_mpi(c, path, &n);
+    else if (!*n.missing && (strncmp(name, "python", 6) != 0 || !check_mpi4py(c, path)))
+        checkup_add(c, LEVEL_OK,
+                    "%s is dynamic, and needs no MPI itself: one that it loads later, or that programs have which "
+                    "it starts, is served; one linked into it statically is not",
+                    path);
+}
+
+/* ---- scripts ---- */
+
+/* Reads the interpreter of a script, as the kernel or env(1) finds it. Returns false without a line "#!". */
+static bool find_interpreter(const char *path, char interpreter[PATH_MAX])
+{
+    char line[PATH_MAX] = "", *rest = line + 2;
+    int fd = file_look(path);
+    ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    if (fd >= 0) close(fd);
+    line[n > 0 ? n : 0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(line, "#!", 2) != 0) return false;
+    const char *word = strtok_r(rest, " \t", &rest), *slash = word ? strrchr(word, '/') : NULL;
+    if (slash && strcmp(slash, "/env") == 0)
+        while ((word = strtok_r(NULL, " \t", &rest)) && (*word == '-' || strchr(word, '=')))
+            ;
+    return word && find_program(word, interpreter);
+}
+
+/* Returns true if the first bytes look like text. */
+static bool is_text(const char *path)
+{
+    char bytes[512];
+    int fd = file_look(path);
+    ssize_t n = fd >= 0 ? read(fd, bytes, sizeof bytes) : -1;
+    if (fd >= 0) close(fd);
+    return n > 0 && !memchr(bytes, '\0', (size_t)n);
+}
+
+/* Sets `program` to what the kernel starts for `path`. Returns false, with a finding, if that is nothing. */
+static bool follow_script(struct checkup *c, const char *path, char program[PATH_MAX])
+{
+    if (find_interpreter(path, program)) {
+        checkup_add(c, LEVEL_OK,
+                    "%s is a script for %s: programs that it starts are served too, unless it clears LD_PRELOAD", path,
+                    program);
+        return true;
+    }
+    checkup_add(c, LEVEL_BAD,
+                is_text(path) ? "%s is text, and its first line names no interpreter that there is"
+                              : "%s is neither a program of this system nor a script",
+                path);
+    if (is_text(path)) checkup_fix(c, "begin it with a line such as #!/bin/sh");
+    return false;
+}
+
+/* ---- the launcher ---- */
+
+/* Starts `stridec run -- env` by the mpirun on PATH, and looks whether the library is still preloaded there. */
+static void check_preload(struct checkup *c)
+{
+    static const char *const places[] = {"stridec", "../../bin/stridec", "../../../bin/stridec", NULL};
+    char run[PATH_MAX], mpirun[PATH_MAX], out[16384];
+    if (doctor_start() != START_NONE || !file_program("mpirun", mpirun) || !find_beside(places, run)) return;
+    if (!doctor_mpirun_fits(doctor_mpirun_family(mpirun))) return; /* doctor_mpirun has reported it */
+    int status =
+        capture((char *[]){mpirun, (char *)(uintptr_t) "-n", (char *)(uintptr_t) "1", run, (char *)(uintptr_t) "run",
+                           (char *)(uintptr_t) "--", (char *)(uintptr_t) "env", NULL},
+                out, sizeof out, SECONDS);
+    const char *list = strncmp(out, "LD_PRELOAD=", 11) == 0 ? out : strstr(out, "\nLD_PRELOAD=");
+    if (status == 0 && list && strstr(list, "libstridec.so")) {
+        checkup_add_named(c, LEVEL_OK, "preload", "%s leaves LD_PRELOAD of `stridec run` as it is", mpirun);
+    } else if (status == 0) {
+        checkup_add_named(c, LEVEL_BAD, "preload", "%s, or what it starts, clears LD_PRELOAD", mpirun);
+        checkup_fix(c, "is mpirun, or env, a script of your site? Put `stridec run --` right before the program");
+    } else {
+        char *line = out + strspn(out, "- \n");
+        line[strcspn(line, "\n")] = '\0';
+        checkup_add_named(c, LEVEL_WARN, "preload", "`%s -n 1 stridec run -- env` fails: %s", mpirun, line);
+        checkup_fix(c, "does `mpirun -n 1 env` work?");
+    }
+}
+
+void doctor_program(struct checkup *c, const char *program)
+{
+    char path[PATH_MAX], interpreter[PATH_MAX], loader[PATH_MAX];
+    if (!find_program(program, path)) {
+        checkup_add(c, LEVEL_BAD, "%s: there is no such program%s", program, strchr(program, '/') ? "" : " on PATH");
+        return;
+    }
+    if (!can_run(c, path)) return;
+    enum elf_kind kind = libraries_kind(path, loader);
+    if (kind == ELF_NONE) {
+        if (!follow_script(c, path, interpreter)) return;
+        memcpy(path, interpreter, sizeof path);
+        kind = libraries_kind(path, loader);
+    }
+    if (kind == ELF_NONE) {
+        checkup_add(c, LEVEL_WARN, "%s: it can't be looked at", path);
+        return;
+    }
+    if (!takes_preload(c, path, kind)) return;
+    check_needs(c, path);
+    check_preload(c);
+}
