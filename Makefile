@@ -1,11 +1,16 @@
-# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make clean.
-# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR, SAN=1 (address and undefined sanitizers), SAN=thread,
-# V=1 (say all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC,
-# CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
+# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make
+# uninstall, make wheel, make clean. Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR and more
+# folders (packaging/install.mk), SAN=1 (address and undefined sanitizers), SAN=thread, V=1 (say all), CUDA_HOME
+# (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC, CFLAGS,
+# CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
 
-# Neither make's lists nor LD_PRELOAD can hold such a path; said before anything is built.
-$(foreach v,CURDIR BUILD PREFIX DESTDIR CUDA_HOME LUA_INC LUA_LIB,$(if $(word 2,$($v))$(findstring :,$($v)),\
-  $(error $v=$($v): stridec can't be built from, built in or installed into a path with a space or a colon)))
+# Make's lists can't hold spaces, and the loader's no colons; said before anything is built. The folder of the
+# sources, and those that `make install` writes to, may have spaces.
+FOLDERS = PREFIX DESTDIR BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR BASHDIR ZSHDIR MODULEDIR
+LISTED  = BUILD CUDA_HOME LUA_INC LUA_LIB
+$(foreach v,$(LISTED),$(if $(word 2,$($v)),$(error $v=$($v): stridec can't be built from or in a path with a space)))
+$(foreach v,CURDIR $(LISTED) $(FOLDERS),$(foreach c,: " & |,$(if $(findstring $c,$($v)),\
+  $(error $v=$($v): stridec can't be built in or installed into a path with $c))))
 
 MPICC   ?= mpicc
 BUILD   ?= $(if $(SAN),$(if $(TSAN),build-tsan,build-san),build)
@@ -39,11 +44,11 @@ EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
-all: $(BUILD)/libstridec.so $(BUILD)/stridec
+all: $(BUILD)/libstridec.so $(BUILD)/stridec $(BUILD)/help/done
 
 $(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/interpose/libstridec.map
-	$(MPICC) -shared $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/interpose/libstridec.map \
-	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
+	$(MPICC) -shared -Wl,-soname,libstridec.so.0 $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) \
+	  -Wl,--version-script=runtime/interpose/libstridec.map -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
 
 # The command: what starts programs, and the rest, which holds the runtime too, so that tune and doctor see what a program would.
 $(BUILD)/stridec: $(START_O) | $(BUILD)/stridec-mpi
@@ -72,7 +77,7 @@ $(BUILD)/gen/gpu_rows.c: gen/gpu_rows.lua gen/gpus.lua
 $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
-	$(MPICC) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
+	$(MPICC) $(CPPFLAGS) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/interpose/stubs.lua
 $(BUILD)/runtime/table.c: runtime/interpose/call_table.lua
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: \
@@ -94,7 +99,7 @@ $(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-in
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(TLS) $(JUMPS) -c $< -o $@
 $(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: VERSION
-$(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
+$(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: DEFINES = -DSTRIDEC_VERSION='"$(RELEASE)"'
 $(BUILD)/runtime/command/%.o: runtime/command/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
@@ -104,24 +109,13 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 
-# With the simulated GPU, where it has been built. Builds for several MPIs lie beside each other.
-include packaging/flavour.mk
-LIB_TO = $(DESTDIR)$(PREFIX)/lib
-SIM_TO = $(LIB_TO)/stridec/sim
-install: all
-	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
-	install -D -m755 $(BUILD)/stridec-mpi $(LIB_TO)/stridec/$(FLAVOUR)/stridec-mpi
-	install -D -m755 $(BUILD)/libstridec.so $(LIB_TO)/stridec/$(FLAVOUR)/libstridec.so
-	[ -e $(LIB_TO)/libstridec.so ] || ln -s stridec/$(FLAVOUR)/libstridec.so $(LIB_TO)/libstridec.so
-	install -D -m644 runtime/api/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
-	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
-
 clean:
 	rm -rf $(BUILD)
 
 include tests/tests.mk
+include packaging/install.mk
 
-.PHONY: all install clean
+.PHONY: all clean
 .DELETE_ON_ERROR:
 $(if $V,,.SILENT:)
 -include $(shell find $(BUILD) -name fetched -prune -o -name '*.d' -print 2>/dev/null)

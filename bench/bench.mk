@@ -2,7 +2,7 @@
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
 BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh pingpong halo stencil collectives beside overhead search)
 CPU_BENCH = $(patsubst %,$(BUILD)/bench/%,cpu_pack cpu_pack-count cpu_pingpong)
-BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
+BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
 bench-build: all $(BENCH) $(CPU_BENCH) $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
 bench: bench-build
@@ -20,7 +20,7 @@ $(BUILD)/bench/collectives: bench/collectives_cases.c bench/collectives.h bench/
 $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \
                   bench/timing.h bench/json.h bench/layouts.h bench/layouts_make.h
 	@mkdir -p $(@D)
-	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
+	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart -ldl
 
 # Data in host memory: without CUDA. The loops by hand get what code of stridec's gets.
 $(BUILD)/bench/cpu_pack-count: NO_AVX512 = -mno-avx512f   # valgrind does not know it
@@ -29,7 +29,7 @@ $(BUILD)/bench/cpu_pingpong: bench/cpu_pingpong.c
 $(CPU_BENCH): $(patsubst %,bench/%.c,cpu_common cpu_kernels json library timing layouts_ddt layouts_list) \
              $(patsubst %,bench/%.h,cpu_common cpu_kernels json library timing layouts_make)
 	@mkdir -p $(@D)
-	$(MPICC) $(BENCH_C) -O3 -march=native $(NO_AVX512) $(filter %.c,$^) -o $@ -ldl -lm
+	$(MPICC) $(BENCH_C) -O3 -march=native $(NO_AVX512) $(filter %.c,$^) -o $@ $(LDFLAGS) -ldl -lm
 
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
 SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c \
@@ -38,6 +38,6 @@ SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,device/nvrtc device/nvrtc_
                       base/chunk_settings)
 $(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/timing.h bench/search_kernels.cu $(SEARCH_O)
 	@mkdir -p $(@D)
-	$(CC) $(BENCH_C) -pthread $(SEARCH_C) -o $@ -Wl,--start-group $(SEARCH_O) -Wl,--end-group -ldl -lm
+	$(CC) $(BENCH_C) -pthread $(SEARCH_C) -o $@ $(LDFLAGS) -Wl,--start-group $(SEARCH_O) -Wl,--end-group -ldl -lm
 
 .PHONY: bench bench-build

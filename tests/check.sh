@@ -151,6 +151,8 @@ LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_CARD
 beside "command" tests/cli/cli.sh "$build/stridec"
 beside "builds for several MPIs" tests/cli/flavour.sh "$build/stridec"
 beside "build" tests/cli/build.sh
+[ -n "$san" ] || beside "install" tests/cli/install.sh "$build" "$MPICC" "$mpich" mpicc.mpich
+[ -n "$san" ] || beside "Debian packages" tests/cli/deb.sh "$build" "$mpich"
 [ -n "$san" ] || beside "NVRTCs of the Python index" tests/nvrtcs.sh "$build"
 beside "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 beside "simulated GPU, eager" "$build/sim/selftest"

@@ -161,7 +161,18 @@ apt_install() {
 packages=$(missing_packages)
 cuda=$(cuda_home)
 more=   # packages that not every release has, and without which less is tested
-[ "$goal" != check ] || [ -n "$only_list" ] || amd_clang || more=clang-19
+if [ "$goal" = check ] && [ -z "$only_list" ]; then
+    amd_clang || more=clang-19
+    for p in dh:debhelper zsh:zsh; do present cmd "${p%:*}" || more="$more ${p#*:}"; done
+fi
+# What is not tested without one of them.
+left_out() {
+    case $1 in
+    clang-19) echo "AMD GPUs that no installed clang knows are" ;;
+    debhelper) echo "the Debian packages are" ;;
+    zsh) echo "completion in zsh is" ;;
+    esac
+}
 # A browser is not installed for its one test.
 tell_browser() {
     [ "$goal" != check ] || [ -n "$only_list" ] || present cmd chromium || present cmd chromium-browser ||
@@ -189,14 +200,14 @@ if [ -n "$packages" ]; then
     apt_install $packages || { echo "deps: apt-get install $packages failed: $(grep -m1 '^E:' "$log")" >&2; exit 1; }
     rm -f "$log"
 fi
-if [ -n "$more" ]; then
+for p in $more; do
     log=$(mktemp)
-    { can_apt && apt_install "$more"; } || {
+    { can_apt && apt_install "$p"; } || {
         why=$(grep -m1 '^E:' "$log")
-        echo "deps: no $more${why:+ ($why)}: AMD GPUs that no installed clang knows are left out of the tests" >&2
+        echo "deps: no $p${why:+ ($why)}: $(left_out "$p") left out of the tests" >&2
     }
     rm -f "$log"
-fi
+done
 if [ -z "$cuda" ]; then
     python=
     for p in python3 /usr/bin/python3; do

@@ -21,7 +21,7 @@ $(BUILD)/tests/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) -Wno-stringop-overflow -c $< -o $@
 $(UNIT): %: %.o $(BUILD)/libcore.a $(BUILD)/liblua.a
-	$(MPICC) $(SANFLAGS) -pthread -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka -ldl -lm
+	$(MPICC) $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka -ldl -lm
 
 unit-tests: $(UNIT)
 .SECONDARY: $(UNIT:%=%.o)
@@ -41,7 +41,7 @@ check-build-threads: all sim mpi-tests unit-tests
 	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) all sim mpi-tests
 
 check:
-	tests/deps.sh check
+	$(DEPS) check
 	+$(MAKE) --no-print-directory $(CORES) WERROR=-Werror $(if $(TSAN),check-build-threads,check-build-all)
 	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
 
@@ -69,7 +69,7 @@ failures: all sim mpi-tests
 	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/failures.sh $(BUILD) $(SAMPLE)
 
 demo:
-	tests/deps.sh demo
+	$(DEPS) demo
 	+$(MAKE) --no-print-directory all sim examples $(BUILD)/tests/gpu_count
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/demo.sh
 

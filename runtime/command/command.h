@@ -58,6 +58,8 @@ const char *option(const struct args *a, const char *name);
 /* Returns true if the command has such an option and it is given. */
 bool options_has(const struct args *a, const char *name);
 void options_print(const struct command *c);
+/* Prints the notes and options for packaging/help.lua: lines of fields between tabs. */
+void options_list(const struct command *c);
 
 int inspect_main(const struct args *a);
 int inspect_cache(void);   /* cached.c */

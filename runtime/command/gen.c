@@ -91,8 +91,8 @@ static int write_one(struct job *job, enum target target, const char *arch, int 
     return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
 }
 
-/* Returns true if a form gets a module for copies between two layouts of it: both ends of a message mostly have one form,
- * and "links" serves nests of strides alone (kernel/typed_copy.c). */
+/* Returns true if a form gets a module for copies between two layouts of it: both ends of a message mostly have one
+ * form, and "links" serves nests of strides alone (kernel/typed_copy.c). */
 static bool has_pair(enum target target, const struct form *form)
 {
     enum gen_family family = form_family(form);

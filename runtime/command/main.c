@@ -89,7 +89,8 @@ _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_opt
 
 const struct command commands[] = {
     {"run", "[--mpi MPI] [--sim] [--stats[=all | =json:FILE]] [--record FILE] [--] PROGRAM [ARGUMENT...]",
-     "run a program with stridec under its MPI calls", "What follows PROGRAM is for the program, options too.", run_options, true, run_main},
+     "run a program with stridec under its MPI calls", "What follows PROGRAM is for the program, options too.",
+     run_options, true, run_main},
     {"inspect",
      "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm | --svg [-o FILE]] "
      "[--arch sm_NN], "
@@ -101,8 +102,8 @@ const struct command commands[] = {
      inspect_options, false, inspect_main},
     {"gen", "SPEC... -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
      "compile the types of spec files ahead of time, for STRIDEC_AOT=DIR",
-     "SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line each, as "
-     "`stridec inspect --signature` prints them.",
+     "SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line each, "
+     "as `stridec inspect --signature` prints them.",
      gen_options, false, gen_main},
     {"report", "FILE.json [-o FILE]", "make one HTML page of a run's statistics",
      "FILE.json is what `stridec run --stats=json:FILE.json` wrote; - is standard input. The page needs no network and "
@@ -203,6 +204,16 @@ static int help_one(const struct command *c)
     return 0;
 }
 
+/* Prints all commands for packaging/help.lua, which makes man pages and completions of them. */
+static int help_list(void)
+{
+    for (const struct command *c = commands; c->name; c++) {
+        printf("command\t%s\t%s\t%s\t%s\n", c->name, c->program ? "program" : "", c->synopsis, c->summary);
+        options_list(c);
+    }
+    return 0;
+}
+
 static int unknown_command(const char *name)
 {
     struct nearest n = {.wanted = name};
@@ -227,6 +238,8 @@ static int help(int argc, char **argv)
     const struct command *c = argc > 1 ? find_command(argv[1]) : NULL;
     if (argc > 2)
         return usage_error(NULL, "unexpected %s", argv[2]);
+    if (argc > 1 && strcmp(argv[1], "--list") == 0)
+        return help_list();
     if (argc > 1 && !c && strcmp(argv[1], "help") != 0)
         return unknown_command(argv[1]);
     return c ? help_one(c) : help_all();

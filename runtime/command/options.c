@@ -110,3 +110,14 @@ void options_print(const struct command *c)
     }
     printf("  %-*s  this text\n", widest, "--help");
 }
+
+void options_list(const struct command *c)
+{
+    for (const char *line = c->notes; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        printf("note\t%.*s\n", (int)strcspn(line, "\n"), line);
+    for (const struct option *o = c->options; o->name; o++) {
+        printf("option\t%s\t%s\n", o->name, o->value ? o->value : "");
+        for (const char *line = o->help; *line; line += strcspn(line, "\n"), line += *line == '\n')
+            printf("help\t%.*s\n", (int)strcspn(line, "\n"), line);
+    }
+}

@@ -33,14 +33,28 @@ static bool holds(const char *list, const char *library)
     return false;
 }
 
+/* Puts the library's folder into LD_LIBRARY_PATH and leaves its name: LD_PRELOAD can't hold a path with a space. */
+static int preload_by_name(char *library)
+{
+    if (strpbrk(library, ":;"))
+        return failure("run", "LD_PRELOAD can't hold a path with a colon or a semicolon: %s", library);
+    char *name = strrchr(library, '/');
+    *name++ = '\0';
+    const char *present = getenv("LD_LIBRARY_PATH");
+    if (set_list("LD_LIBRARY_PATH", library, present ? present : "") != 0)
+        return 1;
+    memmove(library, name, strlen(name) + 1);
+    return 0;
+}
+
 static int preload(const struct args *a)
 {
     char library[PATH_MAX], why[FLAVOUR_WHY];
     const struct flavour_wish wish = {"libstridec.so", option(a, "--mpi"), a->word[0], false};
     if (!flavour_find(&wish, library, why))
         return failure("run", "%s", why);
-    if (strpbrk(library, ": "))
-        return failure("run", "LD_PRELOAD can't hold a path with a space or a colon: %s", library);
+    if (strpbrk(library, ": ") && preload_by_name(library) != 0)
+        return 1;
     const char *present = getenv("LD_PRELOAD");
     if (!present)
         present = "";

@@ -30,16 +30,32 @@ says() {
 # Without what a make above this one has set.
 plain_make() { env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS -u LUA_INC -u LUA_LIB make --no-print-directory -n "$@"; }
 
-mkdir "$work/a b" "$work/a:b" "$work/lua"
-cp Makefile "$work/a b"
+mkdir "$work/a:b" "$work/lua" "$work/s p"
 cp Makefile "$work/a:b"
-refused="can't be built from, built in or installed into a path with a space or a colon"
-check "a folder with a space" says 2 "CURDIR=.*/a b: .*$refused" plain_make -C "$work/a b"
-check "a folder with a colon" says 2 "CURDIR=.*/a:b: .*$refused" plain_make -C "$work/a:b"
-for name in BUILD PREFIX CUDA_HOME LUA_INC LUA_LIB; do
-    check "$name with a space" says 2 "$name=/x y: .*$refused" plain_make "$name=/x y"
+check "a folder with a colon" says 2 "CURDIR=.*/a:b: stridec can't be built in or installed into a path with :" \
+    plain_make -C "$work/a:b"
+for name in BUILD CUDA_HOME LUA_INC LUA_LIB; do
+    check "$name with a space" says 2 "$name=/x y: stridec can't be built from or in a path with a space" \
+        plain_make "$name=/x y"
+done
+for name in PREFIX DESTDIR LIBDIR; do
+    check "$name with a colon" says 2 "$name=/x:y: stridec can't be .* installed into a path with :" \
+        plain_make "$name=/x:y"
 done
 
+# A toolkit in the build folder; the sources in a folder with a space.
+mkdir -p "$work/cuda/include/crt" "$work/cuda/lib" "$work/s p/b"
+touch "$work"/cuda/include/{cuda,cuda_runtime_api,nvrtc,crt/host_defines}.h "$work"/cuda/lib/lib{cudart,nvrtc}.so
+ln -s "$PWD"/[!b]* "$PWD/bench" "$work/s p" && ln -s "$work/cuda" "$work/s p/b"
+own_cuda() { plain_make -C "$work/s p" BUILD=b CUDA_HOME=/nowhere all | grep -q -- ' -isystem b/cuda/include '; }
+check "CUDA in the build folder, the sources in one with a space" own_cuda
+
+given=(MPICC=/nowhere/mpicc CC=/nowhere/cc LUA=/nowhere/lua LUA_INC=/nowhere CUDA_HOME=/nowhere BUILD=b)
+tells() {   # tells GOAL: as the recipe says it, before a build below finds nothing
+    says 2 "^MPICC='/nowhere/mpicc' BUILD='b' .* CC='/nowhere/cc' LUA='/nowhere/lua' LUA_INC=./nowhere.*$1" \
+        plain_make "${given[@]}" "$1"
+}
+for goal in check demo; do check "make $goal tells deps.sh what it was given" tells $goal; done
 check "make tells deps.sh where Lua's headers are" says 2 'LUA_INC=/nowhere holds no lua.h' plain_make LUA_INC=/nowhere
 check "make tells deps.sh where Lua's archive is" says 2 'LUA_LIB=/nowhere.a is not there' plain_make LUA_LIB=/nowhere.a
 touch "$work/lua/lua.h" "$work/lua/liblua.a"
@@ -52,9 +68,12 @@ check "Lua elsewhere" elsewhere
 options() { CC='gcc -m64' MPICC='mpicc -g' tests/deps.sh --missing build; [ ! -s "$work/out" ]; }
 check "compilers with options" options
 
+# In all that is compiled and linked, of the library and of the tests.
 flags() {
-    plain_make BUILD="$work/never" CPPFLAGS=-DMARK LDFLAGS=-Wl,--mark all >"$work/plan"
-    grep -E ' -c [^ ]+\.c ' "$work/plan" | grep -v -- ' -DMARK ' && return 1
+    plain_make BUILD="$work/never" CPPFLAGS=-DMARK LDFLAGS=-Wl,--mark "$work/never/sim/selftest" \
+        all sim examples mpi-tests programs unit-tests fortran-tests bench-build | sed -z 's/ *\\\n */ /g' >"$work/plan"
+    grep -E ' [^ ]+\.c( |$)' "$work/plan" | grep -E ' -o ' | grep -v -- ' -DMARK ' && return 1
+    grep -E ' -o ' "$work/plan" | grep -vE ' -c ' | grep -vE -- ' -Wl,--mark( |$)' && return 1
     [ "$(grep -cE -- '-Wl,--mark .*-o [^ ]*/(libstridec.so|stridec|stridec-mpi) ' "$work/plan")" -eq 3 ] &&
         ! grep -q -- -Werror "$work/plan" && plain_make BUILD="$work/never" WERROR=-Werror all | grep -q -- ' -Werror '
 }
@@ -62,7 +81,7 @@ check "CPPFLAGS, LDFLAGS and WERROR" flags
 
 # Where nothing can be installed: none of the packages, and no apt-get.
 mkdir "$work/bin"
-for tool in sh dirname readlink id cat grep; do ln -s "$(command -v $tool)" "$work/bin"; done
+for tool in sh dirname readlink id cat grep env mktemp rm; do ln -s "$(command -v $tool)" "$work/bin"; done
 pasted() {
     PATH=$work/bin CUDA_HOME=/nowhere BUILD=$work/build tests/deps.sh "$1" >"$work/said" 2>&1
     cat "$work/said"
@@ -72,13 +91,12 @@ pasted() {
 }
 for goal in build demo check; do check "the packages of $goal as a command that can be pasted" pasted $goal; done
 
-# Where apt-get has all packages but clang-19. It only notes here what it is asked for.
-mkdir -p "$work/apt" "$work/cuda/include/crt" "$work/cuda/lib"
-touch "$work"/cuda/include/{cuda,cuda_runtime_api,nvrtc,crt/host_defines}.h "$work"/cuda/lib/lib{cudart,nvrtc}.so
+# Where apt-get has all packages but those that not every release has. It only notes here what it is asked for.
+mkdir "$work/apt"
 cat >"$work/apt/apt-get" <<APT
 #!/bin/sh
 echo "\$@" >>"$work/asked"
-case \$* in *clang-19*) echo "E: Unable to locate package clang-19"; exit 100 ;; esac
+case \$* in *clang-19* | *debhelper*) echo "E: Unable to locate package \$5"; exit 100 ;; esac
 APT
 printf '#!/bin/sh\nshift\nexec "$@"\n' >"$work/apt/sudo"
 chmod +x "$work"/apt/*
@@ -89,6 +107,11 @@ without_clang() {   # without_clang MPICC: that is there, or not
         [ "$(grep -c 'install .*clang-19' "$work/asked")" -eq 1 ] && grep -q 'recommends clang-19$' "$work/asked"
 }
 with_others() { without_clang /nowhere && grep -q 'install .*libopenmpi-dev' "$work/asked"; }
+without_debhelper() {   # nor anything else: what is asked for alone fails
+    says 0 '^deps: no debhelper .E: .*debhelper.: the Debian packages are left out of the tests$' env \
+        PATH="$work/apt:$work/bin" CUDA_HOME="$work/cuda" MPICC=/nowhere TEST_CLANG=/nowhere tests/deps.sh check
+}
+check "a release without debhelper" without_debhelper
 check "a release without clang-19" without_clang "${MPICC:-mpicc}"
 check "a release without clang-19, other packages missing" with_others
 
@@ -98,7 +121,8 @@ quiet() {
     # shellcheck disable=SC2046
     env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS OMPI_CC="$clang" MPICH_CC="$clang" make --no-print-directory -j2 CC="$clang" \
         MPICC="${MPICC:-mpicc}" BUILD="$b" CFLAGS='-fsyntax-only -Wno-unused-command-line-argument' WERROR=-Werror \
-        $(printf "$b/%s.o " $(ls gen/*.c spec/*.c runtime/*/*.c | sed 's/[.]c$//'))
+        $(printf "$b/%s.o " $(ls {gen,spec,runtime/*,tests/unit,tests/mpi,tests/programs}/*.c | sed 's/[.]c$//')) \
+        $(printf "$b/sim/%s.o " $(basename -s .c -a tests/sim/*.c | grep -v selftest))
 }
 if clang=$(command -v clang || command -v clang-14); then
     check "clang has nothing to say" quiet

@@ -11,6 +11,6 @@ fortran-tests: $(FORTRAN_TESTS)
 
 $(FORTRAN_TESTS): $(FORTRAN_OUT)/calls_%: tests/fortran/calls.F90 $(BUILD)/examples/cuda_runtime.o $(SIM_LIBS)
 	@mkdir -p $@.mod
-	$(MPIFORT) -DUSE_$* -O1 $(FORTRAN_$*) -I$(BUILD)/examples -J$@.mod $(wordlist 1,2,$^) -o $@ -L$(SIM) -L$(CUDA_LIB) -lcudart -lcuda
+	$(MPIFORT) -DUSE_$* -O1 $(FORTRAN_$*) -I$(BUILD)/examples -J$@.mod $(wordlist 1,2,$^) -o $@ $(LDFLAGS) -L$(SIM) -L$(CUDA_LIB) -lcudart -lcuda
 
 .PHONY: fortran-tests

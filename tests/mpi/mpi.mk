@@ -3,7 +3,7 @@ MPI_COMMON = check memory types resources ends rows reference reduce_task jobs j
 MPI_TESTS  = $(filter-out $(MPI_COMMON),$(patsubst tests/mpi/%.c,%,$(wildcard tests/mpi/*.c)))
 MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
-MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
+MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CPPFLAGS) $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
 mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote flip)
 
@@ -11,13 +11,13 @@ mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count att
 # that runs out.
 $(MPI_OUT)/lib%.so: tests/mpi/tool/%.c
 	@mkdir -p $(@D)
-	$(MPICC) $(MPI_CFLAGS) -fPIC -shared -o $@ $< -ldl
+	$(MPICC) $(MPI_CFLAGS) $(LDFLAGS) -fPIC -shared -o $@ $< -ldl
 
 $(MPI_OUT)/%.o: tests/mpi/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(MPI_CFLAGS) -c $< -o $@
 $(MPI_TESTS:%=$(MPI_OUT)/%): $(MPI_OUT)/%: $(MPI_OUT)/%.o $(MPI_COMMON:%=$(MPI_OUT)/%.o)
-	$(MPICC) -pthread -o $@ $^ -L$(CUDA_LIB) -lcudart -lpthread -ldl
+	$(MPICC) $(LDFLAGS) -pthread -o $@ $^ -L$(CUDA_LIB) -lcudart -lpthread -ldl
 
 .PHONY: mpi-tests
 .SECONDARY: $(MPI_TESTS:%=$(MPI_OUT)/%.o) $(MPI_COMMON:%=$(MPI_OUT)/%.o)

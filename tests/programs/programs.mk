@@ -8,7 +8,7 @@ $(PROGRAMS_OUT)/%.o: tests/programs/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(MPI_CFLAGS) -c $< -o $@
 $(PROGRAMS_OUT)/programs: $(PROGRAMS_O)
-	$(MPICC) -pthread -o $@ $^ -L$(CUDA_LIB) -lcudart -lpthread -ldl
+	$(MPICC) $(LDFLAGS) -pthread -o $@ $^ -L$(CUDA_LIB) -lcudart -lpthread -ldl
 
 fuzz-programs: all sim programs
 	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) all sim programs
