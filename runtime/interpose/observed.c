@@ -1,0 +1,59 @@
+/* observed.c: see observed.h. */
+#include "observed.h"
+#include "base/env.h"
+#include "base/nvtx.h"
+#include "base/stats.h"
+#include "datatype/layout.h"
+#include <stdio.h>
+
+void observed_activate(void)
+{
+    atomic_store(&interpose_active, env_get()->observed ? INTERPOSE_OBSERVED : INTERPOSE_ON);
+}
+
+enum entry observed_enter(enum when when)
+{
+    if (atomic_load_explicit(&interpose_active, memory_order_acquire) == INTERPOSE_OFF) return ENTRY_PASS;
+    return interpose_due(when) ? ENTRY_OBSERVE : ENTRY_PASS;
+}
+
+/* Returns the packed bytes; -1 if they are not known. */
+static int64_t bytes_of(const struct observed_call *c)
+{
+    MPI_Count size = 0;
+    int64_t bytes;
+    if (c->type == MPI_DATATYPE_NULL || c->count < 0) return -1;
+    bool known = PMPI_Type_size_x(c->type, &size) == MPI_SUCCESS && size >= 0;
+    return known && !__builtin_mul_overflow((int64_t)size, (int64_t)c->count, &bytes) ? bytes : -1;
+}
+
+static void push_range(const struct trace_span *s, const char *name)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s%s%s", name, s->type ? " " : "", s->type ? s->type : "");
+    nvtx_push(text);
+}
+
+void observed_begin(struct observed *o, const struct observed_call *call)
+{
+    const struct env *e = env_get();
+    *o = (struct observed){.call = *call, .outer = trace_way};
+    o->span = (struct trace_span){.kind = TRACE_CALL, .name = call->name, .peer = call->peer,
+                                  .number = call->requests, .bytes = bytes_of(call)};
+    if (e->observed) o->span.type = layout_title(call->type);
+    if (e->ranges) push_range(&o->span, call->name);
+    trace_way = NULL;
+    o->span.begin = stats_now();
+}
+
+void observed_end(struct observed *o)
+{
+    const char *way = trace_way;
+    trace_way = o->outer;
+    o->span.end = stats_now();
+    if (env_get()->ranges) nvtx_pop();
+    if (!trace_wanted()) return;
+    if (!o->span.type) o->span.type = layout_title(o->call.type);   /* the call may have read the type */
+    o->span.way = way;
+    trace_add(&o->span);
+}
