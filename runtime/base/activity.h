@@ -13,7 +13,7 @@
 /* Depth of MPI calls of this thread, raised by stubs and around calls that must pass; 0 in the program's own code. */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* Not INTERPOSE_OFF between MPI_Init and MPI_Finalize, unless stridec is disabled. INTERPOSE_OBSERVED: calls that are
- * served are recorded, or shown to a profiler (interpose/observed.h). */
+ * served are recorded, shown to a profiler or counted (interpose/observed.h). */
 enum { INTERPOSE_OFF, INTERPOSE_ON, INTERPOSE_OBSERVED };
 extern atomic_uchar interpose_active;
 extern atomic_bool interpose_recording;   /* STRIDEC_RECORD: every committed type is read */

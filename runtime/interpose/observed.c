@@ -1,14 +1,41 @@
 /* observed.c: see observed.h. */
 #include "observed.h"
+#include "base/counters.h"
 #include "base/env.h"
 #include "base/nvtx.h"
 #include "base/stats.h"
 #include "datatype/layout.h"
+#include <pthread.h>
 #include <stdio.h>
+
+static atomic_int wanted;
+
+static bool observing(void)
+{
+    return env_get()->observed || atomic_load(&wanted) > 0;
+}
+
+/* Switches between INTERPOSE_ON and INTERPOSE_OBSERVED; leaves INTERPOSE_OFF as it is. */
+static void set_mode(void)
+{
+    unsigned char on = INTERPOSE_ON, observed = INTERPOSE_OBSERVED;
+    if (observing()) atomic_compare_exchange_strong(&interpose_active, &on, INTERPOSE_OBSERVED);
+    else atomic_compare_exchange_strong(&interpose_active, &observed, INTERPOSE_ON);
+}
 
 void observed_activate(void)
 {
-    atomic_store(&interpose_active, env_get()->observed ? INTERPOSE_OBSERVED : INTERPOSE_ON);
+    atomic_store(&interpose_active, INTERPOSE_ON);
+    set_mode();
+}
+
+void observed_want(int more)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&wanted, more);
+    set_mode();
+    pthread_mutex_unlock(&lock);
 }
 
 enum entry observed_enter(enum when when)
@@ -46,12 +73,19 @@ void observed_begin(struct observed *o, const struct observed_call *call)
     o->span.begin = stats_now();
 }
 
-void observed_end(struct observed *o)
+/* Counts a message that was sent, unless it went nowhere. */
+static void count(const struct observed *o, const char *way)
+{
+    if (o->call.sends && o->call.peer != MPI_PROC_NULL && way) counters_add_sent(way, o->span.bytes);
+}
+
+void observed_end(struct observed *o, int rc)
 {
     const char *way = trace_way;
     trace_way = o->outer;
     o->span.end = stats_now();
     if (env_get()->ranges) nvtx_pop();
+    if (rc == MPI_SUCCESS) count(o, way);
     if (!trace_wanted()) return;
     if (!o->span.type) o->span.type = layout_title(o->call.type);   /* the call may have read the type */
     o->span.way = way;

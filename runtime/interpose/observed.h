@@ -1,5 +1,5 @@
-/* observed.h: calls that stridec serves, followed from begin to end: for the timeline of STRIDEC_TRACE, and as ranges
- * of a profiler (base/nvtx.h). Stubs lead there only while
+/* observed.h: calls that stridec serves, followed from begin to end: for the timeline of STRIDEC_TRACE, as ranges of a
+ * profiler (base/nvtx.h), and for the MPI's performance variables (mpi_t.c). Stubs lead there only while
  * interpose_active is INTERPOSE_OBSERVED. */
 #ifndef STRIDEC_OBSERVED_H
 #define STRIDEC_OBSERVED_H
@@ -14,6 +14,7 @@ struct observed_call {
     MPI_Count count;     /* of `type`; -1 if there are several */
     int peer;            /* TRACE_NO_PEER if there is none */
     int requests;        /* 0 if the call takes no list of them */
+    bool sends;          /* it sends one message, to `peer` */
 };
 
 /* A call that is observed, on the stack of its thread. */
@@ -24,9 +25,12 @@ struct observed {
 };
 
 void observed_begin(struct observed *o, const struct observed_call *call);
-void observed_end(struct observed *o);
+/* Ends it; rc is what the call returns. */
+void observed_end(struct observed *o, int rc);
 
 /* Makes stridec active, at MPI_Init. */
 void observed_activate(void);
+/* Adds to the number of those who want calls observed (a negative number: they want it no more), at any time. */
+void observed_want(int more);
 
 #endif

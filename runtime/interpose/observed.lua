@@ -6,7 +6,7 @@ ACT int observed_$name(const struct next *next$more)
     struct observed o;
     observed_begin(&o, &(struct observed_call){.name = "$symbol", $members});
     int rc = call_$name(next$pass);
-    observed_end(&o);
+    observed_end(&o, rc);
     interpose_leave();
     return rc;
 }]]
@@ -43,6 +43,7 @@ local function members(f)
   add(".count = %s", named.partitions and "-1" or count or f.row.small and "1" or "-1")
   add(".peer = %s", peer or "TRACE_NO_PEER")
   if named.requests then add(".requests = %s", named.incount and "incount" or "count") end
+  if named.dest and not f.name:find "_init$" then add ".sends = true" end
   return table.concat(texts, ", ")
 end
 
