@@ -78,7 +78,7 @@ $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
 	$(MPICC) $(CPPFLAGS) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
-$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/interpose/stubs.lua
+$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/interpose/stubs.lua runtime/interpose/observed.lua
 $(BUILD)/runtime/table.c: runtime/interpose/call_table.lua
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: \
     $(addprefix runtime/interpose/,functions.lua calls.lua) $(BUILD)/runtime/declared

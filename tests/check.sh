@@ -197,6 +197,7 @@ for b in "$build" "$mpich"; do
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
         run "reports and pictures" tests/cli/report.sh "$b"
+        run "timeline" tests/cli/trace.sh "$b"
         run "around the examples" tests/examples.sh "$b" --around
     else
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"

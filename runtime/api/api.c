@@ -6,7 +6,7 @@ EXPORT stridec_calls_function stridec_calls_of;
 
 static int active(void)
 {
-    return atomic_load_explicit(&interpose_active, memory_order_acquire);
+    return atomic_load_explicit(&interpose_active, memory_order_acquire) != INTERPOSE_OFF;
 }
 
 static int register_types(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, int wait)

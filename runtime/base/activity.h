@@ -12,8 +12,10 @@
 #pragma GCC visibility push(hidden)   /* read without the linker's table */
 /* Depth of MPI calls of this thread, raised by stubs and around calls that must pass; 0 in the program's own code. */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
-/* True between MPI_Init and MPI_Finalize, unless stridec is disabled. */
-extern atomic_bool interpose_active;
+/* Not INTERPOSE_OFF between MPI_Init and MPI_Finalize, unless stridec is disabled. INTERPOSE_OBSERVED: calls that are
+ * served are recorded, shown to a profiler or counted (interpose/observed.h). */
+enum { INTERPOSE_OFF, INTERPOSE_ON, INTERPOSE_OBSERVED };
+extern atomic_uchar interpose_active;
 extern atomic_bool interpose_recording;   /* STRIDEC_RECORD: every committed type is read */
 extern atomic_int request_records;     /* requests with a record, and probed messages in the queue */
 extern atomic_int request_dormant;     /* persistent receives with a record that the MPI serves itself */

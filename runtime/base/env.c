@@ -3,6 +3,7 @@
 #include "../../gen/nearest.h"
 #include "chunk_settings.h"
 #include "log.h"
+#include "nvtx.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -88,6 +89,10 @@ static const struct variable variables[] = {
     {"STRIDEC_STATS", NULL, "0", AT(stats_text), AS_TEXT, "statistics at MPI_Finalize", stats_problem},
     {"STRIDEC_RECORD", NULL, "none", AT(record), AS_PATH,
      "file to which MPI_Finalize writes a spec of the committed types, for `stridec gen`", NULL},
+    {"STRIDEC_TRACE", NULL, "none", AT(trace), AS_PATH,
+     "folder to which each rank writes a timeline at MPI_Finalize, RANK.json, for Perfetto", NULL},
+    {"STRIDEC_TRACE_MIB", NULL, "64", AT(trace_mib), AS_INT, "MiB of memory for a rank's timeline; what comes later is "
+     "dropped", NULL},
     {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
     {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging",
      NULL},
@@ -221,6 +226,8 @@ static void read_all(void)
     stats_default();
     settings.ways = transport_ways[settings.transport], settings.on_host = host_ways[settings.host];
     paths_default();
+    settings.ranges = nvtx_built() && text_of("NVTX_INJECTION64_PATH");
+    settings.observed = settings.trace || settings.ranges, settings.timed = settings.observed || settings.stats;
 }
 
 const struct env *env_get(void)

@@ -38,6 +38,10 @@ struct env {
     const char *stats_text;        /* its text; NULL if unset */
     const char *stats_file;        /* FILE of json:FILE; else NULL */
     const char *record;            /* STRIDEC_RECORD: file for a spec of the committed types, or NULL */
+    const char *trace;             /* STRIDEC_TRACE: folder of the timelines, or NULL */
+    int trace_mib;                 /* STRIDEC_TRACE_MIB: memory of a rank's timeline */
+    bool ranges;                   /* a profiler is attached that wants ranges of NVTX (nvtx.h) */
+    bool observed, timed;          /* trace or ranges: calls are followed; stats or those: moves are timed, too */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
     enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory */
     struct host_ways on_host;      /* of `host`: code asks these */

@@ -88,7 +88,7 @@ void args_host_move(struct bounced *c, bool pack, int64_t bytes)
 {
     for (int i = 0; i < c->n; i++) {
         struct typed_buffer *q = &c->piece[i].tbuf;
-        int64_t start = env_get()->stats ? stats_now() : 0, end = q->bytes < bytes ? q->bytes : bytes;
+        int64_t start = env_get()->timed ? stats_now() : 0, end = q->bytes < bytes ? q->bytes : bytes;
         if (pack) host_pack_pack(q->layout, q->count, q->user, q->address, 0, end);
         else host_pack_unpack(q->layout, q->count, q->user, q->address, 0, end);
         if (start) typed_buffer_stats(q, "host", end, start);

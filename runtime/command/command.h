@@ -68,6 +68,7 @@ int disassemble(const void *cubin, size_t bytes, struct reason *why);
 int gen_main(const struct args *a);
 int run_main(const struct args *a);
 int report_main(const struct args *a);
+int trace_main(const struct args *a);
 int doctor_main(const struct args *a);
 int tune_main(const struct args *a);
 /* Returns 1 if the MPI itself takes device memory, else 0 (in libstridec.so). */

@@ -68,4 +68,5 @@ int inspect_main(const struct args *a) __attribute__((alias("elsewhere")));
 int gen_main(const struct args *a) __attribute__((alias("elsewhere")));
 int report_main(const struct args *a) __attribute__((alias("elsewhere")));
 int tune_main(const struct args *a) __attribute__((alias("elsewhere")));
+int trace_main(const struct args *a) __attribute__((alias("elsewhere")));
 int doctor_main(const struct args *a) __attribute__((alias("elsewhere")));

@@ -12,6 +12,12 @@ const char stridec_version[] = STRIDEC_VERSION;
      "of the builds installed the one for openmpi-4, openmpi-5, mpich or mpi-abi (the standard ABI of MPI 5); "        \
      "default that of the program's MPI, else of the launcher's, else of the MPI that is found"}
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#define RANGES "A profiler that takes NVTX ranges (nsys) shows each call that stridec serves, with its type."
+#else
+#define RANGES "This stridec was built without NVTX's header: it gives profilers no ranges."
+#endif
+
 static const struct option run_options[] = {
     MPI_OPTION,
     {"--sim", NULL, "use the simulated GPU"},
@@ -21,6 +27,7 @@ static const struct option run_options[] = {
     {"--record", "FILE",
      "at the end rank 0 writes the committed datatypes as a spec: `stridec gen FILE -o DIR` compiles them, and "
      "STRIDEC_AOT=DIR has a later run use that"},
+    {"--trace", "DIR", "each rank writes a timeline, DIR/RANK.json: open it in ui.perfetto.dev; see stridec trace"},
     {NULL, NULL, NULL},
 };
 
@@ -71,6 +78,11 @@ static const struct option tune_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct option trace_options[] = {
+    {"-o", "FILE", "the file to write, which ui.perfetto.dev opens"},
+    {NULL, NULL, NULL},
+};
+
 static const struct option doctor_options[] = {
     MPI_OPTION,
     {"--messages", NULL,
@@ -88,9 +100,10 @@ static const struct option doctor_options[] = {
 _Static_assert(sizeof inspect_options <= (OPTIONS_MAX + 1) * sizeof *inspect_options, "the longest table");
 
 const struct command commands[] = {
-    {"run", "[--mpi MPI] [--sim] [--stats[=all | =json:FILE]] [--record FILE] [--] PROGRAM [ARGUMENT...]",
-     "run a program with stridec under its MPI calls", "What follows PROGRAM is for the program, options too.",
-     run_options, true, run_main},
+    {"run",
+     "[--mpi MPI] [--sim] [--stats[=all | =json:FILE]] [--record FILE] [--trace DIR] [--] PROGRAM [ARGUMENT...]",
+     "run a program with stridec under its MPI calls",
+     "What follows PROGRAM is for the program, options too. " RANGES, run_options, true, run_main},
     {"inspect",
      "SPEC [NAME...] [--target cuda | hip | host] [--signature | --source | --ptx | --sass | --asm | --svg [-o FILE]] "
      "[--arch sm_NN], "
@@ -114,6 +127,9 @@ const struct command commands[] = {
      "[--mpi MPI] [-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], "
      "or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
+    {"trace", "DIR -o FILE", "join the timelines that the ranks of a job wrote (stridec run --trace DIR)",
+     "Ranks of one node share a clock. Those of other nodes are aligned by the time of day, as exactly as that is.",
+     trace_options, false, trace_main},
     {"doctor", "[PROGRAM] [--mpi MPI] [--messages] [--sim] [--json] [--color WHEN], or --calls",
      "check driver, GPUs, NVRTC, C compiler, MPI, launcher, limits, cache and tuned table; or a program",
      "Each line says ok, warn (stridec works, but slower or not in all) or bad, and what mends it. With PROGRAM also "

@@ -91,7 +91,7 @@ static const char *reason_of(const char *program, int error)
     return error == EACCES && stat(program, &st) == 0 && S_ISDIR(st.st_mode) ? strerror(EISDIR) : strerror(error);
 }
 
-/* Sets STRIDEC_STATS and STRIDEC_RECORD as the options say. */
+/* Sets STRIDEC_STATS, STRIDEC_RECORD and STRIDEC_TRACE as the options say. */
 static int report(const struct args *a)
 {
     const char *stats = option(a, "--stats"), *record = option(a, "--record");
@@ -103,6 +103,8 @@ static int report(const struct args *a)
         return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
     if (record && setenv("STRIDEC_RECORD", record, 1) != 0)
         return failure("run", "STRIDEC_RECORD can't be set: %s", strerror(errno));
+    if (option(a, "--trace") && setenv("STRIDEC_TRACE", option(a, "--trace"), 1) != 0)
+        return failure("run", "STRIDEC_TRACE can't be set: %s", strerror(errno));
     return 0;
 }
 

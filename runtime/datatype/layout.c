@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/reserve.h"
+#include "base/trace.h"
 #include "device/host_range.h"
 #include "layout_parts.h"
 #include "type_filter.h"
@@ -233,6 +234,36 @@ void layout_name(MPI_Datatype datatype)
 {
     const struct layout *l = layout_get(datatype);
     if (l) take_name(l, datatype);
+}
+
+static const char *layout_text(struct layout *l)
+{
+    const char *text = atomic_load_explicit(&l->text, memory_order_relaxed);
+    if (text || !l->signature) return text;
+    text = trace_text(l->signature);
+    atomic_store_explicit(&l->text, text, memory_order_relaxed);
+    return text;
+}
+
+const char *layout_title(MPI_Datatype datatype)
+{
+    char name[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    if (datatype == MPI_DATATYPE_NULL) return NULL;
+    bool named = PMPI_Type_get_name(datatype, name, &length) == MPI_SUCCESS && *name;
+    struct layout *l = named ? NULL : layout_get(datatype);
+    return named ? trace_text(name) : l ? layout_text(l) : NULL;
+}
+
+void layout_moved(struct layout *l, const struct stats_sample *sample)
+{
+    stats_add(l->stats, sample);
+    if (!trace_way) trace_way = sample->transport;
+    if (!sample->nanoseconds || !trace_wanted()) return;
+    int64_t now = stats_now();
+    trace_add(&(struct trace_span){.kind = TRACE_MOVE, .name = sample->transport, .type = layout_text(l),
+                                   .begin = now - sample->nanoseconds, .end = now, .bytes = sample->bytes,
+                                   .peer = TRACE_NO_PEER, .number = sample->launches});
 }
 
 /* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. The

@@ -27,6 +27,7 @@ struct layout {
     int64_t block;             /* longest run that all parts consist of, bytes; selects the transport */
     int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
+    _Atomic(const char *) text;   /* signature, by trace_text; NULL until layout_text needs it */
     bool host_read;   /* read only for MPI_Pack in host memory (type_filter.c) */
     _Atomic uint64_t host_worth;   /* worth of the calls that host_pack_begin saw (type_filter.c) */
     atomic_uint host_served;                /* calls that stridec served */
@@ -59,6 +60,10 @@ void layout_finish(void);
 struct layout *layout_of(MPI_Datatype datatype);
 /* Copies the name of a datatype that has a layout into the statistics. */
 void layout_name(MPI_Datatype datatype);
+/* Returns the name of a datatype, else its signature if it has a layout, else NULL, by trace_text. */
+const char *layout_title(MPI_Datatype datatype);
+/* Adds a move that has ended to the statistics and the timeline. */
+void layout_moved(struct layout *l, const struct stats_sample *sample);
 /* Returns an empty layout with one reference; NULL without memory. */
 struct layout *layout_new(void);
 struct layout *layout_ref(struct layout *l);

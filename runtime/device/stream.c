@@ -7,6 +7,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/trace.h"
 #include "device_internal.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -187,8 +188,10 @@ bool stream_spin_done(struct device *d, struct stream *s)
 int stream_wait(struct device *d, struct stream *s)
 {
     if (!s->busy) return 0;   /* asking the driver about an idle stream takes 1.5 us (H200) */
+    int64_t begun = trace_wanted() ? stats_now() : 0;
     CUresult r = stream_spin_done(d, s) ? CUDA_SUCCESS : driver_get()->cuStreamSynchronize(s->handle);
     s->busy = r != CUDA_SUCCESS;
+    if (begun) trace_add_plain(TRACE_WAIT, "wait for the GPU", begun);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r)) log_write(LOG_ERROR, "work on device %d failed: %s", d->ordinal, driver_error(r));
     return -1;

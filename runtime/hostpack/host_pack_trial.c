@@ -83,7 +83,7 @@ static bool usable(const struct layout *l, int64_t count, int64_t bytes)
 static void set_fast(struct layout *l, enum kernel_direction direction, uint64_t sizes)
 {
     struct host_pack_quick *q = &l->quick;
-    struct module *m = env_get()->stats ? NULL : host_pack_code(l->kernel);
+    struct module *m = env_get()->timed ? NULL : host_pack_code(l->kernel);
     const struct stridec_host_list *lists = NULL;
     if (!m || (form_has_lists(l->kernel->form) && !(lists = host_pack_lists(l->kernel)))) return;
     if (atomic_load_explicit(&q->wins[direction], memory_order_relaxed) & sizes) return;
@@ -128,7 +128,7 @@ bool host_pack_begin(struct host_pack_call *c, struct layout *l, enum kernel_dir
             filter_raise(type, FILTER_PACK + direction, count + 1);
     }
     if (c->ours) host_pack_count(l);
-    if (c->timing || env_get()->stats) c->start = stats_now();
+    if (c->timing || env_get()->timed) c->start = stats_now();
     return c->ours;
 }
 
@@ -139,10 +139,10 @@ void host_pack_end(struct host_pack_call *c, int rc)
     if (!c->start || rc != MPI_SUCCESS) return;
     int64_t took = stats_now() - c->start;
     if (c->timing) end_trial(c, took);
-    if (c->ours && env_get()->stats)
-        stats_add(c->layout->stats,
-                  &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host",
-                                         .state = host_pack_origin(c->layout)});
+    if (c->ours && env_get()->timed)
+        layout_moved(c->layout,
+                     &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host",
+                                            .state = host_pack_origin(c->layout)});
     else if (env_get()->stats)
         stats_add_passed(c->layout->stats,
                          c->timing ? "turns of MPI_Pack and MPI_Unpack, to find out who is quicker"

@@ -55,6 +55,8 @@ end
 row("own", "Init", "int *argc, char ***argv", { when = "always" })
 row("own", "Init_thread", "int *argc, char ***argv, int required, int *provided", { when = "always" })
 row("own", "Finalize", "", { when = "always" })
+row("own", "Abort", "comm comm, int errorcode", { when = "always", as = "passed",
+  why = "the timeline of STRIDEC_TRACE is written first" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype", { when = "host",

@@ -6,6 +6,7 @@
 #include "base/modex.h"
 #include "base/mpi_abi.h"
 #include "base/self_comm.h"
+#include "base/trace.h"
 #include "base/world_rank.h"
 #include "collective/exchange.h"
 #include "collective/neighbor_topology.h"
@@ -16,6 +17,7 @@
 #include "interpose.h"
 #include "kernel/cores.h"
 #include "next.h"
+#include "observed.h"
 #include "node/ipc_cache.h"
 #include "node/ipc_export.h"
 #include "node/segment.h"
@@ -26,6 +28,8 @@
 #include "request/record.h"
 #include "tune/active.h"
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
 /* The open sessions, plus one for the world, in any order. stridec runs while this is above 0. */
 static int begun;
@@ -40,6 +44,19 @@ static void count_ranks(int rank)
     cores_start(told < 0 ? size : told);
 }
 
+/* Names the file of this process: its rank, with the process where others of the job have the same one. */
+static void start_trace(int rank)
+{
+    char file[32];
+    MPI_Comm parent = MPI_COMM_NULL;
+    if (!env_get()->trace) return;
+    if (world_exists()) PMPI_Comm_get_parent(&parent);
+    if (rank < 0) snprintf(file, sizeof file, "process-%d", (int)getpid());
+    else if (parent != MPI_COMM_NULL) snprintf(file, sizeof file, "%d-%d", rank, (int)getpid());
+    else snprintf(file, sizeof file, "%d", rank);
+    trace_start(rank, file);
+}
+
 static void start(void)
 {
     int rank = launcher_rank();
@@ -50,6 +67,7 @@ static void start(void)
     if (world_exists()) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_set_rank(rank);
     if (rank <= 0) env_check();
+    start_trace(rank);
     table_start();
     if (layout_start()) {
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
@@ -66,7 +84,7 @@ static void start(void)
     atomic_store(&interpose_recording, env_get()->record != NULL);
     filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
-    atomic_store_explicit(&interpose_active, true, memory_order_release);
+    observed_activate();
 }
 
 static void begin(bool threads)
@@ -104,7 +122,7 @@ static void report_nothing(void)
 
 static void finish(void)
 {
-    if (!atomic_exchange(&interpose_active, false)) {
+    if (!atomic_exchange(&interpose_active, INTERPOSE_OFF)) {
         report_nothing();
         return;
     }
@@ -117,6 +135,7 @@ static void finish(void)
     layout_finish();
     typed_copy_finish();
     bool stopped = kernel_finish();
+    trace_finish();
     if (driver_get()) device_finish();
     if (stopped) table_finish();
     self_comm_finish();
@@ -185,6 +204,13 @@ int call_Init_thread(const struct next *next, int *argc, char ***argv, int requi
     modex_end();
     if (rc == MPI_SUCCESS) begin_world();
     return rc;
+}
+
+/* Writes the timeline first: the MPI may end the process without exit handlers. */
+int call_Abort(const struct next *next, MPI_Comm comm, int errorcode)
+{
+    trace_finish();
+    return next->Abort(comm, errorcode);
 }
 
 int call_Finalize(const struct next *next)

@@ -27,12 +27,9 @@ enum when {
  * program: in its callbacks (error handlers, attributes, generalized requests), or after a longjmp or an exception.
  * Asked only if interpose_depth is not 0. */
 bool caller_is_mpi(const void *caller);
-/* Returns true if stridec serves the call. Works only in a stub that the program called or another stub jumped to. */
-static inline __attribute__((always_inline)) bool interpose_enter(enum when when)
+/* Returns true, and begins the call, if stridec, which is active, serves a call of this condition. */
+static inline __attribute__((always_inline)) bool interpose_due(enum when when)
 {
-    if (when == WHEN_DEVICE && driver_absent()) return false;
-    if (interpose_depth && caller_is_mpi(__builtin_return_address(0))) return false;
-    if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
     if (when == WHEN_START && !interpose_pending() && !receive_gate_on()) return false;
     if (when == WHEN_KEPT && !interpose_has_requests()) return false;
@@ -41,6 +38,19 @@ static inline __attribute__((always_inline)) bool interpose_enter(enum when when
     if (when == WHEN_RECEIVE && !rts_armed() && !driver_get()) return false;
     interpose_depth++;
     return true;
+}
+/* How a call goes on: to the MPI, as one that stridec serves, or as one that is also observed (observed.h). */
+enum entry { ENTRY_PASS, ENTRY_SERVE, ENTRY_OBSERVE };
+/* Returns how a call goes on while interpose_active is not INTERPOSE_ON. */
+enum entry observed_enter(enum when when);
+/* Decides how a call goes on. Works only in a stub that the program called or another stub jumped to. */
+static inline __attribute__((always_inline)) enum entry interpose_enter(enum when when)
+{
+    if (when == WHEN_DEVICE && driver_absent()) return ENTRY_PASS;
+    if (interpose_depth && caller_is_mpi(__builtin_return_address(0))) return ENTRY_PASS;
+    bool on = when == WHEN_ALWAYS || atomic_load_explicit(&interpose_active, memory_order_acquire) == INTERPOSE_ON;
+    if (!on) return observed_enter(when);
+    return interpose_due(when) ? ENTRY_SERVE : ENTRY_PASS;
 }
 static inline void interpose_leave(void)
 {

@@ -1,6 +1,7 @@
 /* send.c: sends. Calls that stridec does not serve pass to the MPI unchanged. */
 #include "base/error.h"
 #include "base/reserve.h"
+#include "base/trace.h"
 #include "large_count.h"
 #include "protocol/host_select.h"
 #include "request/light_request.h"
@@ -19,12 +20,14 @@ struct call {
 static int send_short(const struct call *c, const struct layout *l, int64_t bytes)
 {
     _Alignas(64) char packed[HOST_SHORT_MOST];
+    trace_way = "short";
     host_short_pack(l, c->m.buf, c->m.count, packed, bytes);
     return c->down(c, packed, bytes, MPI_BYTE);
 }
 
 static int isend_short(const struct call *c, struct layout *l, struct bounce *b, int64_t bytes)
 {
+    trace_way = "short";
     host_short_pack(l, c->m.buf, c->m.count, b->memory, bytes);
     int rc = c->down(c, b->memory, bytes, MPI_BYTE);
     if (rc == MPI_SUCCESS) light_request_leaves(*c->request, l, c->m.count, b);

@@ -2,6 +2,7 @@
 -- calls.lua; HAS is a file of the names that the MPI declares, one a line.
 local what = arg[3]
 local present, _, has, stub_args = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))(arg[1], arg[2])
+local observed_call = dofile((arg[0]:gsub("stubs.lua$", "observed.lua")))
 
 -- See stub_args in functions.lua.
 local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
@@ -108,6 +109,7 @@ local function each(template, chosen)
       local declarations, names = join(f.args, "text"), join(f.args, "name")
       local moved = f.row.quick or {}
       emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
+        observed = observed_call(f, declarations, names),
         name = f.name, symbol = f.symbol, names = names,
         upper = (f.row.when or (collects(f) or exchanges(f)) and "host"
           or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(),
@@ -132,7 +134,6 @@ end
 local function any() return true end
 function polls(f) return f.row.how == "poll" end
 local function acts(f) return not polls(f) end
-local function by_hand(f) return f.row.how == "own" end
 
 -- Returns a buffer with the arguments that describe it: the next count, displacements and type after it.
 local function buffer_args(args, i)
@@ -409,11 +410,8 @@ $brings    rc = $passed;
 end
 
 -- Workaround (MPICH 4.0): the list is declared without const.
-local PARTITION_LIST = [[
-typedef __typeof__(_Generic(&MPI_Pready_list, int (*)(int, int *, MPI_Request): (int *)0, default: (const int *)0))
-    partition_list;
-
-]]
+local PARTITION_LIST = "typedef __typeof__(_Generic(&MPI_Pready_list, int (*)(int, int *, MPI_Request): (int *)0,\n" ..
+  "    default: (const int *)0)) partition_list;\n\n"
 
 io.write("/* made by runtime/interpose/stubs.lua from runtime/interpose/calls.lua */\n")
 if what == "next.h" then
@@ -430,7 +428,7 @@ if what == "next.h" then
 elseif what == "stubs.c" then
   io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
            '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
-           '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
+           '#include "device/host_range.h"\n#include "interpose/observed.h"\n#include "hostpack/host_pack.h"\n',
            '#include "next.h"\n#include "node/segment.h"\n#include "collective/window.h"\n',
            '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
@@ -454,9 +452,12 @@ elseif what == "stubs.c" then
   end
   each([[
 
+$observed
 static inline __attribute__((always_inline)) int enter_$name(const struct next *next$more)
 {
-    if (!interpose_enter(WHEN_$upper)) return next->$name($names);
+    const enum entry entry = interpose_enter(WHEN_$upper);
+    if (entry == ENTRY_PASS) return next->$name($names);
+    if (entry == ENTRY_OBSERVE) return observed_$name(next$pass);
     int rc = call_$name(next$pass);
     interpose_leave();
     return rc;

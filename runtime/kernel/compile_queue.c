@@ -6,6 +6,7 @@
  * thread that still compiles (7 of 40 exits), so freeze() stops that thread first. */
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/trace.h"
 #include "cores.h"
 #include "device/device_internal.h"
 #include "device/gpu_runtime.h"
@@ -83,7 +84,9 @@ static void work_one(struct module *m, struct gen **gen)
     self->at_work = m;
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
+    int64_t begun = trace_wanted() ? stats_now() : 0;
     enum stage stage = m->target->load(gen, m);
+    if (begun) trace_add_plain(TRACE_COMPILE, "make a module", begun);
     if (stage == STAGE_FAILED && compile_queue_stopped()) stage = STAGE_NONE;
     if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);

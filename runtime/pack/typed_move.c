@@ -22,7 +22,7 @@ struct typed_buffer typed_buffer_on(struct layout *l, struct device *d, const vo
 
 int64_t typed_buffer_clock(void)
 {
-    return explain_wanted() || env_get()->stats ? stats_now() : 0;
+    return explain_wanted() || env_get()->timed ? stats_now() : 0;
 }
 
 void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t bytes, int64_t begun)
@@ -30,7 +30,7 @@ void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t b
     bool tells = explain_wanted();
     int launches = p->launches;
     p->launches = 0;
-    if (!tells && !env_get()->stats) return;
+    if (!tells && !env_get()->timed) return;
     struct stats_sample sample = {
         .bytes = bytes,
         .nanoseconds = begun ? stats_now() - begun : 0,
@@ -38,7 +38,7 @@ void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t b
         .transport = transport,
         .state = !p->device ? host_pack_origin(p->layout) : p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
-    stats_add(p->layout->stats, &sample);
+    layout_moved(p->layout, &sample);
     if (tells) explain_path(p->layout, p->count, bytes, transport);
 }
 

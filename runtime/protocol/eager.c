@@ -45,4 +45,4 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return t == &transport_by_mpi ? "shadow" : t->name;
 }
 
-const struct protocol protocol_eager = {NULL, start, send_op_end_packed, send_op_abort_packed, NULL, explain};
+const struct protocol protocol_eager = {"eager", NULL, start, send_op_end_packed, send_op_abort_packed, NULL, explain};

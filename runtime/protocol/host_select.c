@@ -47,22 +47,22 @@ void host_note_packed(void)
 static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
 {
     if (begun)
-        stats_add(l->stats,
-                  &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host",
-                                         .state = host_pack_origin(l)});
+        layout_moved(l,
+                     &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host",
+                                            .state = host_pack_origin(l)});
     host_note_packed();
 }
 
 static void pack(const struct typed_buffer *p)
 {
-    int64_t begun = env_get()->stats ? stats_now() : 0;
+    int64_t begun = env_get()->timed ? stats_now() : 0;
     host_pack_pack(p->layout, p->count, p->user, p->address, 0, p->bytes);
     count_moved(p->layout, p->bytes, begun);
 }
 
 static void unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t bytes)
 {
-    int64_t begun = env_get()->stats ? stats_now() : 0;
+    int64_t begun = env_get()->timed ? stats_now() : 0;
     host_pack_unpack(l, count, user, packed, 0, bytes);
     count_moved(l, bytes, begun);
 }

@@ -59,5 +59,5 @@ static const char *explain_host(const struct message *m, char why[TUNE_WHY_MAX])
     return "mpi";
 }
 
-const struct protocol protocol_pass_device = {probe_device, start_device, NULL, NULL, NULL, explain_device};
-const struct protocol protocol_pass_host = {NULL, start_host, NULL, NULL, NULL, explain_host};
+const struct protocol protocol_pass_device = {"pass", probe_device, start_device, NULL, NULL, NULL, explain_device};
+const struct protocol protocol_pass_host = {"pass", NULL, start_host, NULL, NULL, NULL, explain_host};

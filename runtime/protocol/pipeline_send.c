@@ -311,4 +311,5 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return "pipelined";
 }
 
-const struct protocol protocol_pipelined = {probe, start, complete, abort_send, persistent_send_pipelined, explain};
+const struct protocol protocol_pipelined = {"pipelined", probe, start, complete, abort_send,
+                                            persistent_send_pipelined, explain};

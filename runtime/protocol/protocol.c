@@ -2,6 +2,7 @@
 #include "protocol.h"
 #include "base/error.h"
 #include "base/reserve.h"
+#include "base/trace.h"
 #include "host_select.h"
 #include "persistent_send.h"
 #include "node/segment.h"
@@ -36,6 +37,7 @@ bool send_select(struct send_op *op, struct message *m, int *rc)
     const struct protocol *const *row = on_device ? cuda : host;
     do op->protocol = *row++;
     while (!op->protocol->start(op, m, rc) && *rc == MPI_SUCCESS);
+    trace_way = op->protocol->name;
     bool carried = *rc == MPI_SUCCESS && op->address;
     if (carried) stats_add_sent(m->comm, m->peer, layout_bytes(m->layout, m->count));
     return carried;

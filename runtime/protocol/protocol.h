@@ -67,6 +67,7 @@ struct send_op {
 
 struct persistent_send;
 struct protocol {
+    const char *name;   /* as in the table above */
     /* Returns true if start would carry m, as far as can be told without starting anything. NULL in the last row of a
      * domain, which carries all messages. */
     bool (*probe)(const struct message *m);

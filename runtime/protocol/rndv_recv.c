@@ -2,6 +2,7 @@
 #include "rndv_recv.h"
 #include "base/backoff.h"
 #include "base/bounce.h"
+#include "base/counters.h"
 #include "base/freelist.h"
 #include "base/log.h"
 #include "base/self_comm.h"
@@ -408,6 +409,7 @@ static bool rndv_recv_rest(struct rndv_get *p)
     mempool_put(p->bounce);
     /* A payload in the shared segment needs no fallback: if it is not there, the sender is gone. */
     if (!ok && !file && p->slot->memory != SLOT_POOL) ok = rndv_recv_fallback(p);
+    if (ok && !p->done) counters_add_fallback(p->bytes);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_POOL ? "shared" : "zerocopy";
     typed_buffer_stats(to, way, p->bytes, p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %d can't be read", p->peer->rank);

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/self_comm.h"
+#include "base/trace.h"
 #include "progress_thread.h"
 #include "rndv_file.h"
 #include "rndv_internal.h"
@@ -260,11 +261,13 @@ int rndv_send_end(struct rndv_send *o)
 
 int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
 {
+    int64_t begun = trace_wanted() ? stats_now() : 0;
     for (unsigned spins = 1; !answered(o); spins++) {
         if (spins % SPINS_PER_PROGRESS == 0) comm_progress(comm);
         if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return retire(o), finished(o), -1;
         backoff(spins);
     }
+    if (begun) trace_add_plain(TRACE_WAIT, "wait for the receiver", begun);
     finished(o);
     return 0;
 }

@@ -47,8 +47,8 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return peer->self || placed ? "zerocopy" : "shared";
 }
 
-const struct protocol protocol_shared = {probe, start, send_op_end_rndv, send_op_abort_rndv, persistent_send_shared,
-                                         explain};
+const struct protocol protocol_shared = {"shared", probe, start, send_op_end_rndv, send_op_abort_rndv,
+                                         persistent_send_shared, explain};
 
 static bool is_short(const struct message *m)
 {
@@ -75,5 +75,5 @@ static const char *explain_packed(const struct message *m, char why[TUNE_WHY_MAX
     return "packed";
 }
 
-const struct protocol protocol_packed = {probe_packed, start_packed, send_op_end_packed, send_op_abort_packed,
-                                         NULL, explain_packed};
+const struct protocol protocol_packed = {"packed", probe_packed, start_packed, send_op_end_packed,
+                                         send_op_abort_packed, NULL, explain_packed};

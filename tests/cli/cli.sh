@@ -67,7 +67,7 @@ check "a mistyped command" returns 2 err "no command 'inpsect': did you mean 'in
 check "no such option of all" returns 2 err "unknown option '--verison': did you mean '--version'[?]" --verison
 check "a mistyped option" returns 2 err 'unknown option --signatrue: did you mean --signature[?]' inspect --signatrue
 # Of every subcommand, by what its help lists.
-for command in run inspect gen report tune doctor; do
+for command in run inspect gen report tune trace doctor; do
     for ask in "help $command" "--help $command" "$command --help" "$command -h"; do
         check "$ask" returns 0 out "^usage: stridec $command " $ask
     done

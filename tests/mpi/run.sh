@@ -174,7 +174,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 passed=0 failed=0
 programs="pack mapped owner parts host native extend attach imports self watched p2p several synchronous uneven requests outstanding collectives exchange exchange_later reductions reduced reduced_later neighbors halo deferred pending window windows file
     bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
-    fatal devices handles edges large_count again hurried shared scarce random monitors"
+    fatal devices handles edges large_count again hurried shared scarce random monitors pvars"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
 turn=all

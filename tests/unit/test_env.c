@@ -20,7 +20,8 @@ static bool are_defaults(void)
     env_check();
     return !e->disable && e->log_level == LOG_WARN && e->transport == ENV_AUTO &&
            e->engine == ENV_ENGINE_AUTO && e->sm_limit == 0 && e->keep == 0 && !e->cache_dir && !e->dump &&
-           !e->stats && !e->aot && !e->tune && !e->tune_named &&
+           !e->stats && !e->trace && e->trace_mib == 64 && !e->observed && !e->timed && !e->aot &&
+           !e->tune && !e->tune_named &&
            !e->pipeline && !e->pipeline_named && !e->chunks;
 }
 
@@ -45,7 +46,8 @@ static bool are_set(void)
     env_check();
     return e->disable && e->log_level == LOG_DEBUG && e->transport == ENV_STAGED &&
            e->engine == ENV_ENGINE_COPY && e->sm_limit == 12 && e->keep == 300 && !strcmp(e->cache_dir, "/c") &&
-           !strcmp(e->dump, "/d") && e->stats && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named &&
+           !strcmp(e->dump, "/d") && e->stats && !strcmp(e->trace, "/tr") && e->trace_mib == 7 &&
+           e->observed && e->timed && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named &&
            e->pipeline && e->pipeline_named && !strcmp(e->chunks, "depth=2");
 }
 
@@ -87,7 +89,7 @@ static void all_set(void **state)
     in_child(true,
              (const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
                                    "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_KEEP=300", "STRIDEC_CACHE_DIR=/c",
-                                   "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t",
+                                   "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_TRACE=/tr", "STRIDEC_TRACE_MIB=7", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t",
                                    "STRIDEC_PIPELINE=1", "STRIDEC_CHUNKS=depth=2", NULL},
              are_set);
     assert_string_equal(said, "");
