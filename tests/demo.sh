@@ -34,15 +34,8 @@ from() {   # EXPRESSION: of what the program printed
     sed -nE "s/^halo3d: $1.*/\\1/p" "$table.out"
 }
 
-# Prints what stridec did, by the statistics of the run: one line of them, or the sum of their rows.
-did() {
-    line=$(sed -nE 's/^  ([0-9]+ datatypes?: by stridec .*)/\1/p' "$table")
-    [ -n "$line" ] && echo "$line" && return
-    awk '/^stridec: [0-9]+ ranks?, / { types = $4 }
-        $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && NF > 7 { calls += $1; bytes += $2; ways[$4] }
-        END { for (w in ways) { n = split(w, one, ","); for (i = 1; i <= n; i++) seen[one[i]] }
-              for (w in seen) list = list (list ? ", " : "") w
-              printf "%d datatypes, %d calls, %.1f MB, by %s\n", types, calls, bytes / 1e6, list }' "$table"
+did() {   # what stridec did: a line of the run's statistics
+    sed -nE 's/^  ([0-9]+ datatypes?: by stridec .*)/\1/p' "$table"
 }
 
 if [ "$gpus" -eq 0 ]; then

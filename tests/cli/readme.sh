@@ -1,0 +1,66 @@
+#!/bin/bash
+# readme.sh BUILD: README's recipes as they are written there, on the simulated GPU: the commands and the program in
+# Python are taken from the page. `mpirun`, `stridec` and `python` are this build's, and ./app is examples/halo3d.
+# Variables: MPICC, PYTHON; $san: see tests/check.sh.
+build=${1:?usage: readme.sh BUILD}
+cd "$(dirname "$0")/../.." || exit 1
+root=$PWD build=$(cd "$build" && pwd) work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export MPICC=${MPICC:-mpicc} BUILD=$build STRIDEC_CACHE_DIR=$work/cache OMPI_MCA_rmaps_base_oversubscribe=1
+python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)}
+failed=0
+
+# block TEXT: the lines of the block of code that holds the text.
+block() {
+    awk -v text="$1" '/^```/ { if (inside && found) print code; inside = !inside; found = 0; code = ""; next }
+        inside { code = code $0 "\n"; if (index($0, text)) found = 1 }' README.md
+}
+
+# Commands of the page, ended by the first that fails. /opt/kernels is where this may write.
+run_block() {
+    block "$1" | sed "s|/opt/kernels|$work/kernels|; s|^pip install .* && ||" >"$work/commands"
+    [ -s "$work/commands" ] && (cd "$work" && PATH=$work/bin:$PATH timeout -k 5 200 bash -ex commands) >"$work/out" 2>&1 </dev/null
+}
+
+result() {   # NAME, after a command whose output is in $work/out
+    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
+}
+
+mkdir -p "$work/bin"
+MPIRUN=$(command -v "$(tests/mpirun.sh --which)")   # not the one made here
+export MPIRUN
+cat >"$work/bin/mpirun" <<END
+#!/bin/sh
+exec "$root/tests/mpirun.sh" "\$@"
+END
+cat >"$work/bin/srun" <<END
+#!/bin/sh
+while [ "\$1" != -n ]; do shift; done
+exec "$root/tests/mpirun.sh" "\$@"
+END
+cat >"$work/bin/stridec" <<END
+#!/bin/sh
+case \$1 in
+run) shift; exec ${san:-} ${san:+env ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --sim "\$@" ;;
+tune) shift; set -- tune --quick --no-kernels --seconds 5 -o "$work/tune" "\$@" ;;
+esac
+LD_LIBRARY_PATH=$build/sim\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH} exec ${san:-} "$build/stridec" "\$@"
+END
+cat >"$work/app" <<END
+#!/bin/sh
+exec "$build/examples/halo3d" 16 2 3
+END
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >"$work/bin/python"
+chmod +x "$work"/bin/* "$work/app"
+
+run_block 'stridec run --record' && grep -q 'halo3d: verified' "$work/out" && [ -s "$work/kernels/manifest" ]
+result "README: a container without NVRTC"
+block 'import cupy' >"$work/app.py"
+export PYTHONPATH=$root/packaging/python:$root/tests/python/stand_in PYTHONDONTWRITEBYTECODE=1
+[ -z "$python" ] || { run_block 'python app.py'; result "README: Python"; }
+mkdir -p "$work/stridec" "$work/stridec/bin" && cp "$work/bin/stridec" "$work/stridec/bin/"
+block 'srun --mpi' | sed -n 's|\$HOME|$PWD|; /^srun/p' >"$work/commands"
+(cd "$work" && PATH=$work/bin:$PATH timeout -k 5 100 bash -ex commands) >"$work/out" 2>&1 </dev/null &&
+    grep -q 'halo3d: verified' "$work/out" && grep -q 'by stridec' "$work/out"
+result "README: Slurm"
+exit $failed
