@@ -49,7 +49,8 @@ struct needs {
     char python[PATH_MAX];   /* the interpreter, where the program is Python or a script for it; else "" */
 };
 
-/* Asks the loader which MPI it finds for an executable file or a script's interpreter. Runs nothing of the program. */
+/* Asks the loader which MPI it finds for an executable file or a script's interpreter. Runs nothing of the program but
+ * the loader that it names: for one that the caller is about to start. */
 void needs_read(const char *program, struct needs *n);
 /* Asks the loader for the needs of one file, a library or program (libraries_of). Returns false if it can't tell. */
 bool needs_of_file(const char *path, struct needs *n);

@@ -145,7 +145,7 @@ vendor() {   # another name of a library with MPICH's ABI
 no_mpi4py_mpi() {   # an mpi4py that finds no MPI here
     mkdir -p "$work/py/mpi4py" && echo 'class rc: pass' >"$work/py/mpi4py/__init__.py" &&
         echo 'raise RuntimeError("no /usr/lib/libmpi.so.12")' >"$work/py/mpi4py/MPI.py" &&
-        PYTHONPATH=$work/py program 0 '^ok +program +its mpi4py finds an MPI at run time' "$(command -v python3)"
+        PYTHONPATH=$work/py program 0 '^ok +program +its mpi4py finds an MPI at run time' "$python"
 }
 setuid() {
     cp "$halo" "$work/setuid" && chown 65534 "$work/setuid" && chmod u+s "$work/setuid" &&
