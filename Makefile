@@ -34,7 +34,8 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options messages text run beside flavour needs elsewhere) \
+START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options messages text run beside flavour needs \
+            libraries capture programs elsewhere) $(BUILD)/runtime/base/file.o $(BUILD)/runtime/base/mpi_family.o \
             $(BUILD)/gen/nearest.o
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c))) \
             $(BUILD)/runtime/pages.o

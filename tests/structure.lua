@@ -126,7 +126,6 @@ local OPEN = { "open", "openat", "fopen", "creat", "shm_open", "mkstemp" }
 local OPEN_FILES = {
   ["runtime/base/file.c"] = true, ["runtime/base/job_id.c"] = true,
   ["runtime/device/host_range.c"] = true, ["runtime/hostpack/host_compiler.c"] = true,
-  ["runtime/command/needs.c"] = true,
 }
 -- The driver and NVRTC are called by the table of device/gpu_runtime.h: the files behind it alone name symbols of theirs.
 local RUNTIME_FILES = {

@@ -13,56 +13,28 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const FAMILY[] = {"Open MPI", "MPICH", "MPI's standard ABI"};
-
-/* The names in the version texts of MPIs. */
-static const struct {
-    const char *words;
-    enum mpi_family family;
-} NAMES[] = {
-    {"Open MPI", MPI_FAMILY_OPEN_MPI}, {"Spectrum MPI", MPI_FAMILY_OPEN_MPI}, {"MPICH", MPI_FAMILY_MPICH},
-    {"Intel(R) MPI", MPI_FAMILY_MPICH}, {"MVAPICH", MPI_FAMILY_MPICH},
-};
-
 /* An MPI may also have the standard ABI, in a library named libmpi_abi. */
 static enum mpi_family family_of(void *function, const char *version)
 {
     Dl_info where;
     if (dladdr(function, &where) && strstr(where.dli_fname, "/libmpi_abi.")) return MPI_FAMILY_STANDARD;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        if (strstr(version, NAMES[i].words)) return NAMES[i].family;
-    return MPI_FAMILY_UNKNOWN;
+    return mpi_family_of_text(version);
 }
 
-static const struct {
-    const char *soname;
-    enum mpi_family family;
-} LIBRARIES[] = {
-    {"libmpi.so.40", MPI_FAMILY_OPEN_MPI}, {"libmpi.so.12", MPI_FAMILY_MPICH}, {"libmpich.so.12", MPI_FAMILY_MPICH},
-    {"libmpi_abi.so.0", MPI_FAMILY_STANDARD}, {"libmpi_abi.so.1", MPI_FAMILY_STANDARD},
-};
-
-const char *abi_check_built_for(void)
+enum mpi_family abi_check_built_for(void)
 {
-    return MPI_FAMILY == MPI_FAMILY_UNKNOWN ? NULL : FAMILY[MPI_FAMILY];
-}
-
-const char *abi_check_family_of(const char *soname)
-{
-    for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES; i++)
-        if (!strcmp(LIBRARIES[i].soname, soname)) return FAMILY[LIBRARIES[i].family];
-    return NULL;
+    return MPI_FAMILY;
 }
 
 /* Returns the name of a loaded MPI library of another family, else NULL. An interpreter loads its MPI late and finds
  * this library's own MPI first. Its calls to that MPI can't be taken back. */
 static const char *other_mpi_loaded(void)
 {
-    for (size_t i = 0; MPI_FAMILY != MPI_FAMILY_UNKNOWN && i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
-        void *library = LIBRARIES[i].family == MPI_FAMILY ? NULL : dlopen(LIBRARIES[i].soname, RTLD_NOLOAD | RTLD_LAZY);
+    for (const struct mpi_library *l = mpi_libraries; MPI_FAMILY != MPI_FAMILY_UNKNOWN && l->soname; l++) {
+        void *library = l->family == MPI_FAMILY ? NULL : dlopen(l->soname, RTLD_NOLOAD | RTLD_LAZY);
         if (!library) continue;
         dlclose(library);
-        return LIBRARIES[i].soname;
+        return l->soname;
     }
     return NULL;
 }
@@ -73,7 +45,7 @@ static void log_mismatch(const char *what, const char *then)
     log_set_rank(0);
     log_write(LOG_ERROR,
               "built for %s, but %s: %s; use a libstridec.so built with the program's mpicc (stridec run --mpi)",
-              FAMILY[MPI_FAMILY], what, then);
+              mpi_family_name(MPI_FAMILY), what, then);
 }
 
 static bool in_same_library(void *a, void *b)
@@ -93,7 +65,7 @@ static bool is_first_copy(void)
 {
     int (*serves)(void);
     Dl_info one, own;
-    void *first = dlsym(RTLD_DEFAULT, "stridec_calls_of"), *here = (void *)(uintptr_t)FAMILY;
+    void *first = dlsym(RTLD_DEFAULT, "stridec_calls_of"), *here = (void *)(uintptr_t)mpi_libraries;
     if (!first || in_same_library(first, here)) return true;
     *(void **)&serves = dlsym(RTLD_DEFAULT, "stridec_serves");
     if (in_same_library(*(void **)&serves, first) && !serves()) return true;
@@ -114,7 +86,7 @@ static bool check_mpi(void)
     version[strcspn(version, ",\n")] = '\0';
     for (char *tab = version; (tab = strchr(tab, '\t'));) *tab = ' ';
     if (MPI_FAMILY != MPI_FAMILY_UNKNOWN && found != MPI_FAMILY_UNKNOWN && found != MPI_FAMILY) {
-        snprintf(what, sizeof what, "the program runs on %s (%.99s)", FAMILY[found], version);
+        snprintf(what, sizeof what, "the program runs on %s (%.99s)", mpi_family_name(found), version);
         log_mismatch(what, "stridec steps aside");
         return false;
     }

@@ -1,6 +1,5 @@
 /* file.c: see file.h. */
 #include "file.h"
-#include "env.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,13 +174,13 @@ bool file_runs(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-bool file_program(const char *name, char path[PATH_MAX])
+bool file_program(const char *list, bool here, const char *name, char path[PATH_MAX])
 {
-    for (const char *at = env_variable("PATH"); at && *at;) {
+    for (const char *at = list; at;) {
         size_t n = strcspn(at, ":");
-        if (n && (size_t)snprintf(path, PATH_MAX, "%.*s/%s", (int)n, at, name) < PATH_MAX && file_runs(path))
-            return true;
-        at += n + (at[n] == ':');
+        bool fits = snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, at, n ? "/" : "./", name) < PATH_MAX;
+        if ((n || here) && fits && file_runs(path)) return true;
+        at = at[n] ? at + n + 1 : NULL;
     }
     return false;
 }

@@ -41,8 +41,10 @@ int file_draft(const char *path, mode_t mode, char **draft);
 /* Renames a draft to `path`, or removes it if not good. Frees `draft`. Returns false with errno kept. */
 bool file_publish(char *draft, const char *path, bool good);
 
-/* Sets `path` to the first program of that name on PATH. Returns false if there is none. */
-bool file_program(const char *name, char path[PATH_MAX]);
+/* Sets `path` to the first program of that name in a list of folders as PATH has it; NULL is an empty list. `here`: an
+ * empty part of the list stands for the present folder, as execvp has it; else for nothing. Returns false if there is
+ * none. */
+bool file_program(const char *list, bool here, const char *name, char path[PATH_MAX]);
 /* Returns true if it is a file that can be run. */
 bool file_runs(const char *path);
 

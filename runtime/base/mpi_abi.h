@@ -2,11 +2,11 @@
  * other code asks the constants. */
 #ifndef STRIDEC_MPI_ABI_H
 #define STRIDEC_MPI_ABI_H
+#include "mpi_family.h"
 #include <mpi.h>
 #include <stdint.h>
 
 /* The family that the library is built for. */
-enum mpi_family { MPI_FAMILY_OPEN_MPI, MPI_FAMILY_MPICH, MPI_FAMILY_STANDARD, MPI_FAMILY_UNKNOWN };
 #if defined(OPEN_MPI)
 #define MPI_FAMILY MPI_FAMILY_OPEN_MPI
 #elif defined(MPICH_VERSION)

@@ -1,6 +1,7 @@
 /* disassemble.c: runs nvdisasm or cuobjdump on a cubin. */
 #include "base/file.h"
 #include "command.h"
+#include "programs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,7 +19,7 @@ static const struct {
 
 static bool find_tool(const char *name, char path[PATH_MAX])
 {
-    if (file_program(name, path))
+    if (programs_tool(name, path))
         return true;
     const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)

@@ -2,6 +2,7 @@
 #ifndef STRIDEC_COMMAND_DOCTOR_H
 #define STRIDEC_COMMAND_DOCTOR_H
 
+#include "base/mpi_family.h"
 #include "checkup.h"
 
 typedef void doctor_check(struct checkup *c);
@@ -28,10 +29,8 @@ enum doctor_start doctor_start(void);
 /* Return the rank that the launcher gave, 0 if it gave none; and its number of ranks, 1 if it does not tell. */
 int doctor_start_rank(void);
 int doctor_start_size(void);
-/* Returns the name of the MPI that an mpirun belongs to, as abi_check.h has it; NULL if it does not say. */
-const char *doctor_mpirun_family(const char *path);
-/* Returns true if it may start jobs of the MPI that stridec is for. */
-bool doctor_mpirun_fits(const char *family);
+/* Returns true if an mpirun of this MPI may start jobs of the MPI that stridec is for. */
+bool doctor_mpirun_fits(enum mpi_family family);
 
 /* doctor_program.c: looks at a program, as `stridec run` would start it. */
 void doctor_program(struct checkup *c, const char *program);

@@ -1,18 +1,15 @@
 /* doctor_mpi.c: checks of the MPI and of what starts its jobs. */
 #include "base/abi_check.h"
-#include "base/file.h"
-#include "capture.h"
 #include "command.h"
 #include "doctor.h"
+#include "flavour.h"
+#include "programs.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-#define OPEN_MPI "Open MPI" /* as abi_check.h names them */
-#define MPICH "MPICH"
 
 /* ---- the MPI ---- */
 
@@ -61,15 +58,17 @@ void doctor_cuda_aware(struct checkup *c)
 
 /* ---- the launcher ---- */
 
-/* Variables that launchers leave in the environment. `family`: the only MPI that joins such a job; NULL: any may. */
+/* Variables that launchers leave in the environment. `family`: the only MPI that joins such a job; UNKNOWN:
+ * any may. */
 static const struct launcher {
-    const char *rank, *size, *name, *family;
+    const char *rank, *size, *name;
+    enum mpi_family family;
     bool alone;   /* a job of one rank is none: the shell of a job also has the variables */
 } launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", OPEN_MPI, false},
-    {"PMI_RANK", "PMI_SIZE", "MPICH's mpirun, or another one with PMI", MPICH, false},
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "a launcher with PMIx", NULL, false},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun, without PMIx or PMI", "", true},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", MPI_FAMILY_OPEN_MPI, false},
+    {"PMI_RANK", "PMI_SIZE", "MPICH's mpirun, or another one with PMI", MPI_FAMILY_MPICH, false},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "a launcher with PMIx", MPI_FAMILY_UNKNOWN, false},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun, without PMIx or PMI", MPI_FAMILY_NONE, true},
 };
 #define LAUNCHERS (sizeof launchers / sizeof *launchers)
 
@@ -77,10 +76,9 @@ static const struct launcher {
  * counts for nothing beside a launcher that names another MPI. */
 static bool joins_jobs(const struct launcher *l, const struct launcher *first)
 {
-    const char *own = abi_check_built_for();
-    if (!l->family) return !first;
-    if (!*l->family) return false;
-    return !own || strcmp(own, l->family) == 0 || (strcmp(own, OPEN_MPI) != 0 && strcmp(own, MPICH) != 0);
+    enum mpi_family own = abi_check_built_for();
+    if (l->family == MPI_FAMILY_UNKNOWN) return !first;
+    return l->family != MPI_FAMILY_NONE && (own > MPI_FAMILY_MPICH || l->family == own);
 }
 
 static int size_of(const struct launcher *l)
@@ -128,41 +126,24 @@ void doctor_launcher(struct checkup *c)
 {
     bool joins;
     const struct launcher *l = find_launcher(&joins);
+    const char *own = mpi_family_name(abi_check_built_for());
     if (!l) {
         checkup_add(c, LEVEL_OK, "none: `mpirun -n 2 stridec doctor` looks at all ranks of a job");
     } else if (joins) {
         checkup_add(c, LEVEL_OK, "%s", l->name);
-    } else if (!*l->family) {
+    } else if (l->family == MPI_FAMILY_NONE) {
         checkup_add(c, LEVEL_BAD, "%s: each rank would be a job of its own", l->name);
         checkup_fix(c, "srun --mpi=pmix, or another of `srun --mpi=list` that the MPI knows; or start by its mpirun");
     } else {
-        checkup_add(c, LEVEL_BAD, "%s, and stridec is for %s: each rank would be a job of its own", l->name,
-                    abi_check_built_for());
-        checkup_fix(c, "start by the mpirun of %s, or take a stridec for %s", abi_check_built_for(), l->family);
+        checkup_add(c, LEVEL_BAD, "%s, and stridec is for %s: each rank would be a job of its own", l->name, own);
+        checkup_fix(c, "start by the mpirun of %s, or take a stridec for %s", own, mpi_family_name(l->family));
     }
 }
 
-const char *doctor_mpirun_family(const char *path)
+bool doctor_mpirun_fits(enum mpi_family family)
 {
-    static const struct {
-        const char *words, *family;
-    } names[] = {
-        {"Open MPI", OPEN_MPI}, {"OpenRTE", OPEN_MPI}, {"PRRTE", OPEN_MPI},     {"prterun", OPEN_MPI},
-        {"HYDRA", MPICH},       {"MPICH", MPICH},      {"Intel(R) MPI", MPICH}, {"MVAPICH", MPICH},
-    };
-    char out[4096];
-    if (capture((char *[]){(char *)(uintptr_t)path, (char *)(uintptr_t) "--version", NULL}, out, sizeof out, 10) < 0)
-        return NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strstr(out, names[i].words)) return names[i].family;
-    return NULL;
-}
-
-bool doctor_mpirun_fits(const char *family)
-{
-    const char *own = abi_check_built_for();
-    bool any = !own || (strcmp(own, OPEN_MPI) != 0 && strcmp(own, MPICH) != 0);   /* the standard ABI */
-    return !family || any || strcmp(family, own) == 0;
+    enum mpi_family own = abi_check_built_for();
+    return family == MPI_FAMILY_UNKNOWN || own > MPI_FAMILY_MPICH || family == own;   /* or the standard ABI */
 }
 
 /* Finds an mpirun of the MPI that stridec is for, under another name. */
@@ -170,22 +151,24 @@ static bool find_own_mpirun(char path[PATH_MAX])
 {
     static const char *const names[] = {"mpirun.openmpi", "mpirun.mpich", "mpiexec", "orterun", "mpiexec.hydra"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *family = file_program(names[i], path) ? doctor_mpirun_family(path) : NULL;
-        if (family && doctor_mpirun_fits(family)) return true;
+        flavour_set set;
+        if (programs_tool(names[i], path) && needs_of_mpirun(path, &set) == abi_check_built_for()) return true;
     }
     return false;
 }
 
 void doctor_mpirun(struct checkup *c)
 {
-    const char *own = abi_check_built_for();
+    const char *own = mpi_family_name(abi_check_built_for());
     char path[PATH_MAX], other[PATH_MAX];
-    if (!file_program("mpirun", path) && !file_program("mpiexec", path)) {
+    if (!programs_tool("mpirun", path) && !programs_tool("mpiexec", path)) {
         checkup_add(c, LEVEL_OK, "none on PATH");
         return;
     }
-    const char *family = doctor_mpirun_family(path);
-    if (doctor_mpirun_fits(family)) {
+    flavour_set set;
+    enum mpi_family of = needs_of_mpirun(path, &set);
+    const char *family = mpi_family_name(of);
+    if (doctor_mpirun_fits(of)) {
         checkup_add(c, LEVEL_OK, "%s, %s", path, family ? family : "of an MPI that it does not name");
         return;
     }

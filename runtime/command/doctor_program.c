@@ -4,7 +4,9 @@
 #include "capture.h"
 #include "command.h"
 #include "doctor.h"
+#include "flavour.h"
 #include "libraries.h"
+#include "programs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,14 +15,6 @@
 #include <sys/xattr.h>
 
 #define SECONDS 20
-
-/* Finds the program as execvp does. Returns false if there is none. */
-static bool find_program(const char *name, char path[PATH_MAX])
-{
-    if (!strchr(name, '/')) return file_program(name, path);
-    snprintf(path, PATH_MAX, "%s", name);
-    return access(path, F_OK) == 0;
-}
 
 /* Returns false, with a finding, if it can't be run. */
 static bool can_run(struct checkup *c, const char *path)
@@ -71,46 +65,31 @@ static bool takes_preload(struct checkup *c, const char *path, enum elf_kind kin
 
 /* ---- which MPI ---- */
 
-struct needed {
-    const char *family; /* the first MPI's, as abi_check.h has it; NULL if there is none */
-    char soname[128], path[PATH_MAX], missing[128]; /* its library; the first library that is not found, or "" */
-};
-
-static void need(const char *soname, const char *path, void *arg)
-{
-    struct needed *n = arg;
-    const char *family = abi_check_family_of(soname);
-    if (!path && !*n->missing) snprintf(n->missing, sizeof n->missing, "%s", soname);
-    if (n->family || !family) return;
-    n->family = family;
-    snprintf(n->soname, sizeof n->soname, "%s", soname);
-    snprintf(n->path, sizeof n->path, "%s", path ? path : "not found");
-}
-
 /* Says whether the MPI that `who` needs is that of stridec. */
-static void compare_mpi(struct checkup *c, const char *who, const struct needed *n)
+static void compare_mpi(struct checkup *c, const char *who, const struct needs *n)
 {
-    const char *own = abi_check_built_for();
-    if (!own || strcmp(n->family, own) == 0) {
-        checkup_add(c, LEVEL_OK, "%s needs %s (%s, %s), for which stridec is", who, n->family, n->soname, n->path);
+    const char *family = mpi_family_name(n->family), *path = *n->path ? n->path : "not found";
+    enum mpi_family own = abi_check_built_for();
+    if (own == MPI_FAMILY_UNKNOWN || n->family == own) {
+        checkup_add(c, LEVEL_OK, "%s needs %s (%s, %s), for which stridec is", who, family, n->library, path);
         return;
     }
-    checkup_add(c, LEVEL_BAD, "%s needs %s (%s, %s), and this stridec is for %s", who, n->family, n->soname, n->path,
-                own);
+    checkup_add(c, LEVEL_BAD, "%s needs %s (%s, %s), and this stridec is for %s", who, family, n->library, path,
+                mpi_family_name(own));
     checkup_fix(c, "take a stridec that was built with the program's mpicc (make MPICC=... BUILD=...)");
 }
 
-/* Looks at the MPI of an interpreter's mpi4py. Returns false if it has none. */
-static bool check_mpi4py(struct checkup *c, const char *python)
+/* Returns true if the MPI has a name: one of an unknown family says nothing. */
+static bool names_mpi(const struct needs *n)
 {
-    static const char ask[] = "import importlib.util as u\ns = u.find_spec('mpi4py.MPI')\nprint(s.origin if s else '')";
-    struct needed n = {.family = NULL};
-    char out[PATH_MAX];
-    int status = capture((char *[]){(char *)(uintptr_t)python, (char *)(uintptr_t) "-c", (char *)(uintptr_t)ask, NULL},
-                         out, sizeof out, SECONDS);
-    out[strcspn(out, "\n")] = '\0';
-    if (status != 0 || *out != '/' || libraries_of(out, need, &n) != 0) return false;
-    if (n.family) compare_mpi(c, "its mpi4py", &n);
+    return mpi_family_name(n->family) != NULL;
+}
+
+/* Looks at the MPI of an interpreter's mpi4py. Returns false if it has none. */
+static bool check_mpi4py(struct checkup *c, const char *python, struct needs *n)
+{
+    if (!needs_is_python(python) || !needs_ask_python(python, n)) return false;
+    if (names_mpi(n)) compare_mpi(c, "its mpi4py", n);
     else
         checkup_add(c, LEVEL_OK,
                     "its mpi4py finds an MPI at run time: stridec steps aside if that is another one than its own");
@@ -119,9 +98,8 @@ static bool check_mpi4py(struct checkup *c, const char *python)
 
 static void check_needs(struct checkup *c, const char *path)
 {
-    struct needed n = {.family = NULL};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    if (libraries_of(path, need, &n) != 0) {
+    struct needs n;
+    if (!needs_of_file(path, &n)) {
         checkup_add(c, LEVEL_WARN, "%s: the loader can't list its libraries", path);
         checkup_fix(c, "does `ldd %s` list them?", path);
         return;
@@ -130,8 +108,8 @@ static void check_needs(struct checkup *c, const char *path)
         checkup_add(c, LEVEL_BAD, "%s needs %s, which the loader does not find", path, n.missing);
         checkup_fix(c, "load its module, or put its folder into LD_LIBRARY_PATH");
     }
-    if (n.family) compare_mpi(c, path, &n);
-    else if (!*n.missing && (strncmp(name, "python", 6) != 0 || !check_mpi4py(c, path)))
+    if (names_mpi(&n)) compare_mpi(c, path, &n);
+    else if (!*n.missing && !check_mpi4py(c, path, &n))
         checkup_add(c, LEVEL_OK,
                     "%s is dynamic, and needs no MPI itself: one that it loads later, or that programs have which "
                     "it starts, is served; one linked into it statically is not",
@@ -139,23 +117,6 @@ static void check_needs(struct checkup *c, const char *path)
 }
 
 /* ---- scripts ---- */
-
-/* Reads the interpreter of a script, as the kernel or env(1) finds it. Returns false without a line "#!". */
-static bool find_interpreter(const char *path, char interpreter[PATH_MAX])
-{
-    char line[PATH_MAX] = "", *rest = line + 2;
-    int fd = file_look(path);
-    ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
-    if (fd >= 0) close(fd);
-    line[n > 0 ? n : 0] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    if (strncmp(line, "#!", 2) != 0) return false;
-    const char *word = strtok_r(rest, " \t", &rest), *slash = word ? strrchr(word, '/') : NULL;
-    if (slash && strcmp(slash, "/env") == 0)
-        while ((word = strtok_r(NULL, " \t", &rest)) && (*word == '-' || strchr(word, '=')))
-            ;
-    return word && find_program(word, interpreter);
-}
 
 /* Returns true if the first bytes look like text. */
 static bool is_text(const char *path)
@@ -170,7 +131,7 @@ static bool is_text(const char *path)
 /* Sets `program` to what the kernel starts for `path`. Returns false, with a finding, if that is nothing. */
 static bool follow_script(struct checkup *c, const char *path, char program[PATH_MAX])
 {
-    if (find_interpreter(path, program)) {
+    if (programs_interpreter(path, program)) {
         checkup_add(c, LEVEL_OK,
                     "%s is a script for %s: programs that it starts are served too, unless it clears LD_PRELOAD", path,
                     program);
@@ -191,8 +152,9 @@ static void check_preload(struct checkup *c)
 {
     static const char *const places[] = {"stridec", "../../bin/stridec", "../../../bin/stridec", NULL};
     char run[PATH_MAX], mpirun[PATH_MAX], out[16384];
-    if (doctor_start() != START_NONE || !file_program("mpirun", mpirun) || !find_beside(places, run)) return;
-    if (!doctor_mpirun_fits(doctor_mpirun_family(mpirun))) return; /* doctor_mpirun has reported it */
+    flavour_set set;
+    if (doctor_start() != START_NONE || !programs_tool("mpirun", mpirun) || !find_beside(places, run)) return;
+    if (!doctor_mpirun_fits(needs_of_mpirun(mpirun, &set))) return; /* doctor_mpirun has reported it */
     int status =
         capture((char *[]){mpirun, (char *)(uintptr_t) "-n", (char *)(uintptr_t) "1", run, (char *)(uintptr_t) "run",
                            (char *)(uintptr_t) "--", (char *)(uintptr_t) "env", NULL},
@@ -214,7 +176,7 @@ static void check_preload(struct checkup *c)
 void doctor_program(struct checkup *c, const char *program)
 {
     char path[PATH_MAX], interpreter[PATH_MAX], loader[PATH_MAX];
-    if (!find_program(program, path)) {
+    if (!programs_find(program, path)) {
         checkup_add(c, LEVEL_BAD, "%s: there is no such program%s", program, strchr(program, '/') ? "" : " on PATH");
         return;
     }

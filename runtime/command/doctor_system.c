@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "doctor.h"
-#include "libraries.h"
+#include "flavour.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -23,23 +23,11 @@ void doctor_version(struct checkup *c)
 
 /* ---- the library ---- */
 
-struct mpi_found {
-    char soname[64], path[PATH_MAX]; /* path: "" if the loader does not find it */
-};
-
-static void keep_mpi(const char *soname, const char *path, void *arg)
-{
-    struct mpi_found *m = arg;
-    if (*m->soname || !abi_check_family_of(soname)) return;
-    snprintf(m->soname, sizeof m->soname, "%s", soname);
-    snprintf(m->path, sizeof m->path, "%s", path ? path : "");
-}
-
 void doctor_library(struct checkup *c)
 {
     static const char *const places[] = {"libstridec.so", "../libstridec.so", NULL};
-    const char *family = abi_check_built_for();
-    struct mpi_found mpi = {.soname = ""};
+    const char *family = mpi_family_name(abi_check_built_for());
+    struct needs mpi;
     char path[PATH_MAX];
     if (!find_beside(places, path)) {
         checkup_add(c, LEVEL_BAD,
@@ -47,14 +35,14 @@ void doctor_library(struct checkup *c)
         checkup_fix(c, "`make` and `make install` put it there");
         return;
     }
-    libraries_of(path, keep_mpi, &mpi);
-    checkup_add(c, *mpi.path || !*mpi.soname ? LEVEL_OK : LEVEL_BAD, "%s, for %s%s%s%s%s", path,
-                family ? family : "an MPI without a name", *mpi.soname ? ": " : "", mpi.soname,
-                !*mpi.soname ? ""
+    needs_of_file(path, &mpi);
+    checkup_add(c, *mpi.path || !*mpi.library ? LEVEL_OK : LEVEL_BAD, "%s, for %s%s%s%s%s", path,
+                family ? family : "an MPI without a name", *mpi.library ? ": " : "", mpi.library,
+                !*mpi.library ? ""
                 : *mpi.path  ? " is "
                              : " is not found by the loader",
                 mpi.path);
-    if (*mpi.soname && !*mpi.path) checkup_fix(c, "load the MPI's module, or put its folder into LD_LIBRARY_PATH");
+    if (*mpi.library && !*mpi.path) checkup_fix(c, "load the MPI's module, or put its folder into LD_LIBRARY_PATH");
 }
 
 /* ---- memory of the node ---- */

@@ -1,6 +1,7 @@
 /* flavour.c: chooses which of the installed builds serves a program: one is there for each MPI. */
 #include "flavour.h"
 #include "command.h"
+#include "programs.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,13 +100,18 @@ static flavour_set prefer(flavour_set set, flavour_set hint)
 /* Narrows the installed flavours for a program that does not tell which MPI it loads. */
 static flavour_set guess(flavour_set set, const char *file, struct needs *n)
 {
+    flavour_set hint;
+    char mpirun[PATH_MAX];
     if (!one(set) && *n->python) {
-        needs_ask_python(n);
+        needs_ask_python(n->python, n);
         set = prefer(set, n->set);
     }
     if (!one(set)) set = prefer(set, that_load(set, file));
     if (!one(set)) set = prefer(set, of_start());
-    if (!one(set)) set = prefer(set, needs_of_mpirun());
+    if (!one(set) && programs_tool("mpirun", mpirun)) {
+        needs_of_mpirun(mpirun, &hint);
+        set = prefer(set, hint);
+    }
     /* Few programs are built for the standard ABI. */
     return set == (1u << MPICH | 1u << STANDARD) ? 1u << MPICH : set;
 }
@@ -115,12 +121,12 @@ static bool choose(const char *file, const char *program, flavour_set *set, char
 {
     flavour_set had = *set;
     char text[NAMES_MAX], fit[NAMES_MAX];
-    struct needs n = {.set = FLAVOUR_ALL};
+    struct needs n = {.set = FLAVOUR_ALL, .family = MPI_FAMILY_NONE};
     if (program) needs_read(program, &n);
     if (!(*set &= n.set))
         return fails(why, "%s needs %s%s%s: installed are builds for %s", program, n.library, n.set ? ", " : "",
                      names_of(n.set, fit), names_of(had, text));
-    if (*n.library && one(*set)) return true;
+    if (*n.path && one(*set)) return true;
     if (!(*set &= of_launcher()))
         return fails(why, "this is a rank of %s: installed are builds for %s", names_of(of_launcher(), fit),
                      names_of(had & n.set, text));

@@ -3,6 +3,7 @@
 #ifndef STRIDEC_FLAVOUR_H
 #define STRIDEC_FLAVOUR_H
 
+#include "base/mpi_family.h"
 #include <limits.h>
 #include <stdbool.h>
 
@@ -40,18 +41,26 @@ bool flavour_shared(const char *file, char path[PATH_MAX]);
 /* ---- which MPI a program loads (needs.c) ---- */
 
 struct needs {
-    flavour_set set;      /* the flavours of the MPI library, 0 if none fits; FLAVOUR_ALL if it needs no MPI */
-    char library[64];     /* the name of that library; "" if none */
+    flavour_set set;         /* of the MPI library, 0 if none fits; FLAVOUR_ALL if none is needed or found */
+    enum mpi_family family;
+    char library[64];        /* the soname of that library; "" if none */
+    char path[PATH_MAX];     /* where it is; "" if the loader does not find it */
+    char missing[128];       /* the first library that the loader does not find; "" if none */
     char python[PATH_MAX];   /* the interpreter, where the program is Python or a script for it; else "" */
 };
 
-/* Asks the loader which MPI it finds for an executable file or a script's interpreter. Runs nothing of the program. */
+/* Asks the loader which MPI it finds for an executable file or a script's interpreter. Runs nothing of the program but
+ * the loader that it names: for one that the caller is about to start. */
 void needs_read(const char *program, struct needs *n);
-/* Asks the loader for the needs of one file, an ELF library or program. */
-void needs_of_file(const char *path, struct needs *n);
-/* Asks mpi4py which MPI it loads: a Python process imports it, without MPI_Init. Changes `n` if there is an answer. */
-void needs_ask_python(struct needs *n);
-/* Returns the flavours of the mpirun on PATH; FLAVOUR_ALL if there is none, or of another MPI. */
-flavour_set needs_of_mpirun(void);
+/* Asks the loader for the needs of one file, a library or program (libraries_of). Returns false if it can't tell. */
+bool needs_of_file(const char *path, struct needs *n);
+/* Returns true for a name of Python's interpreter. */
+bool needs_is_python(const char *path);
+/* Asks mpi4py which MPI it loads: a Python process imports it, without MPI_Init. Changes `n` if there is an answer.
+ * Returns false if there is no mpi4py. */
+bool needs_ask_python(const char *python, struct needs *n);
+/* Asks an mpirun which MPI it belongs to; UNKNOWN if it does not say. Sets `set` to the flavours whose jobs it starts,
+ * FLAVOUR_ALL if unknown. */
+enum mpi_family needs_of_mpirun(const char *mpirun, flavour_set *set);
 
 #endif

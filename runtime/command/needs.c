@@ -1,255 +1,120 @@
 /* needs.c: which MPI a program loads. The loader's own list of libraries answers for ELF files, mpi4py for Python. */
+#include "base/file.h"
+#include "capture.h"
 #include "flavour.h"
+#include "libraries.h"
+#include "programs.h"
 
-#include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-extern char **environ;
-
-/* ---- the flavour of a library ---- */
-
-struct mapping {
-    const char *data;
-    size_t bytes;
-};
-
-static struct mapping map_file(const char *path)
-{
-    struct mapping m = {NULL, 0};
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data != MAP_FAILED) m = (struct mapping){data, (size_t)st.st_size};
-    }
-    if (fd >= 0) close(fd);
-    return m;
-}
-
-static void unmap(struct mapping m)
-{
-    if (m.data) munmap((void *)(uintptr_t)m.data, m.bytes);
-}
+#define OPEN_MPI (1u << OPEN_MPI_4 | 1u << OPEN_MPI_5)
 
 /* Both call their library libmpi.so.40: sessions came with Open MPI 5. */
 static flavour_set open_mpi_version(const char *path)
 {
     static const char FUNCTION[] = "\0MPI_Session_init";
-    struct mapping m = map_file(path);
-    if (!m.data) return 1u << OPEN_MPI_4 | 1u << OPEN_MPI_5;
-    bool five = memmem(m.data, m.bytes, FUNCTION, sizeof FUNCTION);
-    unmap(m);
-    return 1u << (five ? OPEN_MPI_5 : OPEN_MPI_4);
-}
-
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* Notes a library that is loaded from `path`, "" if it is not found. The first MPI counts. Vendors' names of the ABI of
- * MPICH differ (libmpich.so.12, libmpi_gnu.so.12); its number does not. */
-static void note_library(struct needs *n, const char *name, const char *path)
-{
-    const char *version = strstr(name, ".so.");
-    if (*n->library || !begins(name, "libmpi") || !version) return;
-    long number = strtol(version + 4, NULL, 10);
-    if (begins(name, "libmpi_abi.so."))
-        n->set = 1u << STANDARD;
-    else if (number == 12)
-        n->set = 1u << MPICH;
-    else if (begins(name, "libmpi.so.40"))
-        n->set = open_mpi_version(path);
-    else if (begins(name, "libmpi.so.") || begins(name, "libmpich.so."))
-        n->set = 0;
-    else
-        return;
-    snprintf(n->library, sizeof n->library, "%s", name);
-}
-
-/* ---- other programs' answers ---- */
-
-struct child {
-    pid_t pid;
-    FILE *out;
-};
-
-static char **environment_without_preloads(void)
-{
-    size_t n = 0, kept = 0;
-    while (environ[n]) n++;
-    char **out = calloc(n + 1, sizeof *out);
-    for (size_t i = 0; out && i < n; i++)
-        if (!begins(environ[i], "LD_PRELOAD=")) out[kept++] = environ[i];
-    return out;
-}
-
-/* Starts a program whose standard output is read; neither its input nor its errors are the caller's. */
-static bool start(struct child *c, const char *const argv[])
-{
-    int ends[2];
-    char **environment = environment_without_preloads();
-    if (!environment || pipe2(ends, O_CLOEXEC) != 0) return free(environment), false;
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, ends[1], 1);
-    posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-    bool started = posix_spawnp(&c->pid, argv[0], &files, NULL, (char *const *)(uintptr_t)argv, environment) == 0;
-    posix_spawn_file_actions_destroy(&files);
-    free(environment);
-    close(ends[1]);
-    c->out = started ? fdopen(ends[0], "r") : NULL;
-    if (!c->out) close(ends[0]);
-    return started;
-}
-
-static void finish(struct child *c)
-{
-    if (c->out) fclose(c->out);
-    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-}
-
-/* Reads a line of the child without its end. */
-static bool next_line(struct child *c, char *line, size_t bytes)
-{
-    if (!c->out || !fgets(line, (int)bytes, c->out)) return false;
-    line[strcspn(line, "\n")] = '\0';
-    return true;
-}
-
-/* ---- ELF files ---- */
-
-/* Returns the loader that an executable names, within the mapping; NULL if it has none. */
-static const char *loader_of(struct mapping m)
-{
-    Elf64_Ehdr head;
-    if (m.bytes < sizeof head) return NULL;
-    memcpy(&head, m.data, sizeof head);
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64) return NULL;
-    for (size_t i = 0; i < head.e_phnum; i++) {
-        Elf64_Phdr part;
-        size_t at = head.e_phoff + i * sizeof part;
-        if (at > m.bytes || m.bytes - at < sizeof part) return NULL;
-        memcpy(&part, m.data + at, sizeof part);
-        if (part.p_type == PT_INTERP && part.p_offset < m.bytes && part.p_filesz <= m.bytes - part.p_offset &&
-            part.p_filesz > 0 && m.data[part.p_offset + part.p_filesz - 1] == '\0')
-            return m.data + part.p_offset;
-    }
-    return NULL;
-}
-
-/* "libmpi.so.40 => /usr/lib/libmpi.so.40 (0x7f...)", or "=> not found". */
-static void ask_loader(const char *loader, const char *path, struct needs *n)
-{
-    char line[PATH_MAX + 256];
-    struct child c;
-    if (!start(&c, (const char *const[]){loader, "--list", path, NULL})) return;
-    while (next_line(&c, line, sizeof line)) {
-        char *arrow = strstr(line, " => "), *end;
-        if (!arrow) continue;
-        *arrow = '\0';
-        char *found = arrow + 4;
-        if ((end = strstr(found, " (0x"))) *end = '\0';
-        note_library(n, line + strspn(line, " \t"), *found == '/' ? found : "");
-    }
-    finish(&c);
-}
-
-void needs_of_file(const char *path, struct needs *n)
-{
-    *n = (struct needs){.set = FLAVOUR_ALL};
-    struct mapping own = map_file("/proc/self/exe");
-    const char *loader = own.data ? loader_of(own) : NULL;   /* a library names none */
-    if (loader) ask_loader(loader, path, n);
-    unmap(own);
-}
-
-/* ---- programs ---- */
-
-/* Finds a program as execvp does. */
-static bool find_program(const char *word, char path[PATH_MAX])
-{
+    flavour_set set = OPEN_MPI;
     struct stat st;
-    if (strchr(word, '/')) return (size_t)snprintf(path, PATH_MAX, "%s", word) < PATH_MAX;
-    const char *list = getenv("PATH");
-    for (const char *at = list ? list : "/bin:/usr/bin";; at++) {
-        size_t n = strcspn(at, ":");
-        bool fits = snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, at, n ? "/" : "./", word) < PATH_MAX;
-        if (fits && access(path, X_OK) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode)) return true;
-        if (!*(at += n)) return false;
+    int fd = file_look(path);
+    void *data = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0)
+        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data != MAP_FAILED) {
+        set = 1u << (memmem(data, (size_t)st.st_size, FUNCTION, sizeof FUNCTION) ? OPEN_MPI_5 : OPEN_MPI_4);
+        munmap(data, (size_t)st.st_size);
     }
+    if (fd >= 0) close(fd);
+    return set;
 }
 
-/* Reads a script's first line, "#!/usr/bin/env python3" or "#!/bin/sh -e". Returns false if there is none. */
-static bool interpreter_of(struct mapping m, char word[PATH_MAX])
+static flavour_set flavours_of(enum mpi_family family, const char *path)
 {
-    char line[PATH_MAX], *rest = NULL;
-    if (m.bytes < 3 || memcmp(m.data, "#!", 2) != 0) return false;
-    size_t most = m.bytes - 2 < sizeof line - 1 ? m.bytes - 2 : sizeof line - 1;
-    snprintf(line, sizeof line, "%.*s", (int)most, m.data + 2);
-    line[strcspn(line, "\n")] = '\0';
-    char *first = strtok_r(line, " \t", &rest), *next = first ? strtok_r(NULL, " \t", &rest) : NULL;
-    const char *slash = first ? strrchr(first, '/') : NULL;
-    if (next && slash && strcmp(slash, "/env") == 0) {
-        first = strcmp(next, "-S") == 0 ? strtok_r(NULL, " \t", &rest) : next;
-    }
-    return first && snprintf(word, PATH_MAX, "%s", first) < PATH_MAX;
+    return family == MPI_FAMILY_OPEN_MPI   ? open_mpi_version(path)
+           : family == MPI_FAMILY_MPICH    ? 1u << MPICH
+           : family == MPI_FAMILY_STANDARD ? 1u << STANDARD
+                                           : 0;
+}
+
+/* Notes a library that is loaded from `path`, NULL if it is not found. The first MPI counts. */
+static void note_library(const char *name, const char *path, void *arg)
+{
+    struct needs *n = arg;
+    enum mpi_family family = mpi_family_of_library(name);
+    if (!path && !*n->missing) snprintf(n->missing, sizeof n->missing, "%s", name);
+    if (*n->library || family == MPI_FAMILY_NONE) return;
+    const char *number = strstr(name, ".so.") + strlen(".so.");
+    size_t length = (size_t)(number - name) + strspn(number, "0123456789");   /* without the release */
+    n->family = family;
+    snprintf(n->library, sizeof n->library, "%.*s", (int)length, name);
+    if (!path) return;
+    n->set = flavours_of(family, path);
+    snprintf(n->path, sizeof n->path, "%s", path);
+}
+
+bool needs_of_file(const char *path, struct needs *n)
+{
+    *n = (struct needs){.set = FLAVOUR_ALL, .family = MPI_FAMILY_NONE};
+    return libraries_of(path, note_library, n) == 0;
+}
+
+bool needs_is_python(const char *path)
+{
+    return strncmp(programs_name(path), "python", strlen("python")) == 0;
 }
 
 void needs_read(const char *program, struct needs *n)
 {
     enum { SCRIPTS_MAX = 4 };   /* as Linux follows them */
-    char word[PATH_MAX], path[PATH_MAX];
-    *n = (struct needs){.set = FLAVOUR_ALL};
-    if (snprintf(word, sizeof word, "%s", program) >= PATH_MAX) return;
-    for (int i = 0; i <= SCRIPTS_MAX && find_program(word, path); i++) {
-        struct mapping m = map_file(path);
-        bool script = m.data && interpreter_of(m, word);
-        const char *loader = m.data && !script ? loader_of(m) : NULL, *slash = strrchr(path, '/');
-        if (loader) ask_loader(loader, path, n);
+    char path[PATH_MAX], next[PATH_MAX], python[PATH_MAX] = "";
+    *n = (struct needs){.set = FLAVOUR_ALL, .family = MPI_FAMILY_NONE};
+    bool found = programs_find(program, path);
+    for (int i = 0; i <= SCRIPTS_MAX && found; i++) {
         /* Pyenv's python3 is a script. */
-        if (!*n->python && begins(slash ? slash + 1 : path, "python")) memcpy(n->python, path, sizeof path);
-        unmap(m);
-        if (!script) return;
+        if (!*python && needs_is_python(path)) memcpy(python, path, sizeof path);
+        found = programs_interpreter(path, next);
+        if (found) memcpy(path, next, sizeof path);
+        else needs_of_file(path, n);
     }
+    memcpy(n->python, python, sizeof python);
 }
 
-void needs_ask_python(struct needs *n)
+bool needs_ask_python(const char *python, struct needs *n)
 {
-    static const char IMPORT[] = "import mpi4py; mpi4py.rc.initialize = mpi4py.rc.finalize = False\n"
-                                 "from mpi4py import MPI; print(open('/proc/self/maps').read())";
-    char line[PATH_MAX + 256];
-    struct child c;
-    if (!start(&c, (const char *const[]){n->python, "-c", IMPORT, NULL})) return;
-    while (next_line(&c, line, sizeof line)) {
+    enum { SECONDS = 60 };   /* Python on a slow file system */
+    static const char import[] = "import mpi4py; mpi4py.rc.initialize = mpi4py.rc.finalize = False\n"
+                                 "print('mpi4py', flush=True); from mpi4py import MPI\n"
+                                 "print(*[l for l in open('/proc/self/maps') if '/libmpi' in l], sep='')";
+    static char out[1 << 16];
+    char *words[] = {(char *)(uintptr_t)python, (char *)(uintptr_t) "-c", (char *)(uintptr_t)import, NULL};
+    int status = capture(words, out, sizeof out, SECONDS);
+    bool there = false;
+    for (char *rest = out, *line; (line = strsep(&rest, "\n"));) {
         const char *path = strchr(line, '/');
-        if (path) note_library(n, strrchr(path, '/') + 1, path);
+        if (there && status == 0 && path) note_library(programs_name(path), path, n);
+        there = there || strcmp(line, "mpi4py") == 0;
     }
-    finish(&c);
+    return there;
 }
 
-flavour_set needs_of_mpirun(void)
+enum mpi_family needs_of_mpirun(const char *mpirun, flavour_set *set)
 {
-    char line[256];
-    struct child c;
-    flavour_set set = FLAVOUR_ALL;
-    if (!start(&c, (const char *const[]){"mpirun", "--version", NULL})) return set;
-    while (next_line(&c, line, sizeof line)) {
-        const char *open = strstr(line, "(Open MPI) ");
-        if (open) set = 1u << (strtol(open + strlen("(Open MPI) "), NULL, 10) >= 5 ? OPEN_MPI_5 : OPEN_MPI_4);
-        if (strstr(line, "HYDRA")) set = 1u << MPICH | 1u << STANDARD;
-    }
-    finish(&c);
-    return set;
+    enum { SECONDS = 10 };
+    static const char before[] = "(Open MPI) ";
+    char out[4096];
+    char *words[] = {(char *)(uintptr_t)mpirun, (char *)(uintptr_t) "--version", NULL};
+    bool ran = capture(words, out, sizeof out, SECONDS) >= 0;
+    enum mpi_family family = ran ? mpi_family_of_text(out) : MPI_FAMILY_UNKNOWN;
+    const char *version = strstr(out, before);
+    *set = FLAVOUR_ALL;
+    if (family == MPI_FAMILY_MPICH)
+        *set = 1u << MPICH | 1u << STANDARD;
+    else if (family == MPI_FAMILY_OPEN_MPI && version)
+        *set = 1u << (strtol(version + strlen(before), NULL, 10) >= 5 ? OPEN_MPI_5 : OPEN_MPI_4);
+    else if (family == MPI_FAMILY_OPEN_MPI)
+        *set = OPEN_MPI;
+    return family;
 }

@@ -115,7 +115,7 @@ static bool try_wheels(struct search *s, const char *bin)
 static bool try_python(struct search *s)
 {
     char program[PATH_MAX];
-    if (!file_program("python3", program)) return false;
+    if (!file_program(env_variable("PATH"), false, "python3", program)) return false;
     *strrchr(program, '/') = '\0';
     return try_wheels(s, program);
 }

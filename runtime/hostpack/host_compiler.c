@@ -45,7 +45,7 @@ static struct reason missing;
 /* Sets `path` to a name with a slash, or to the program of that name on PATH. Returns false if there is none. */
 static bool find(const char *name)
 {
-    if (!strchr(name, '/')) return file_program(name, path);
+    if (!strchr(name, '/')) return file_program(env_variable("PATH"), false, name, path);
     snprintf(path, sizeof path, "%s", name);
     return strlen(name) < sizeof path && file_runs(path);
 }

@@ -135,6 +135,18 @@ missing() {   # a library that the program was linked with
     cc -shared -fPIC -o "$work/libgone.so" "$work/f.c" && cc -o "$work/main" "$work/main.c" -L"$work" -lgone && rm "$work/libgone.so" &&
         program 1 "^bad +program +$work/main needs libgone.so, which the loader does not find" "$work/main"
 }
+vendor() {   # another name of a library with MPICH's ABI
+    echo 'int f(void) { return 0; }' >"$work/f.c"
+    echo 'int f(void); int main(void) { return f(); }' >"$work/main.c"
+    cc -shared -fPIC -Wl,-soname,libmpi_gnu.so.12 -o "$work/libmpi_gnu.so.12" "$work/f.c" &&
+        cc -o "$work/vendor" "$work/main.c" "$work/libmpi_gnu.so.12" -Wl,-rpath,"$work" &&
+        program 1 "^bad +program +$work/vendor needs MPICH \\(libmpi_gnu.so.12, $work/" "$work/vendor"
+}
+no_mpi4py_mpi() {   # an mpi4py that finds no MPI here
+    mkdir -p "$work/py/mpi4py" && echo 'class rc: pass' >"$work/py/mpi4py/__init__.py" &&
+        echo 'raise RuntimeError("no /usr/lib/libmpi.so.12")' >"$work/py/mpi4py/MPI.py" &&
+        PYTHONPATH=$work/py program 0 '^ok +program +its mpi4py finds an MPI at run time' "$python"
+}
 setuid() {
     cp "$halo" "$work/setuid" && chown 65534 "$work/setuid" && chmod u+s "$work/setuid" &&
         program 1 "^bad +program +$work/setuid runs with rights of another user" "$work/setuid"
@@ -157,7 +169,9 @@ if [ -z "${MPI_TEST_SECOND:-}" ]; then
     [ -n "${san:-}" ] || check "which is preloaded under mpirun" grep -Eq '^ok +preload ' "$work/out"
     check "a launcher that clears the environment" clears
     check "a program of PATH without MPI" program 0 '^ok +program +/.*/true is dynamic, and needs no MPI itself' true
-    [ -z "$python" ] || check "mpi4py's MPI" program 0 '^ok +program +its mpi4py needs Open MPI' "$python"
+    [ -z "$python" ] || check "mpi4py's MPI" program 0 '^ok +program +its mpi4py needs Open MPI .libmpi.so.40, /' "$python"
+    check "mpi4py without its MPI" no_mpi4py_mpi
+    check "a vendor's name of MPICH" vendor
     check "a static program" static
     check "a library that is not there" missing
     if [ "$(id -u)" = 0 ]; then check "a program with rights of another user" setuid; else echo "ok left out: setuid takes root"; fi

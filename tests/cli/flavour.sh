@@ -50,6 +50,10 @@ mpi mpich libmpich.so.12 MPI_Init
 mpi mpi-abi libmpi_abi.so.0 MPI_Init
 library "$work/mpi/mpich/libmpi.so.12" libmpi.so.12 'int MPI_Init(void) { return 0; }'
 program "$work/intel" "$work/mpi/mpich/libmpi.so.12" -Wl,-rpath,"$work/mpi/mpich"
+library "$work/mpi/mpich/libmpi_gnu.so.12" libmpi_gnu.so.12 'int MPI_Init(void) { return 0; }'
+program "$work/vendor" "$work/mpi/mpich/libmpi_gnu.so.12" -Wl,-rpath,"$work/mpi/mpich"
+library "$work/mpi/mpich/libmpichfort.so.12" libmpichfort.so.12 'int mpi_init_(void) { return 0; }'
+program "$work/fortran" "$work/mpi/mpich/"libmpich{fort,}.so.12 -Wl,-rpath,"$work/mpi/mpich"
 library "$work/mpi/old/libmpi.so.20" libmpi.so.20 'int MPI_Init(void) { return 0; }'
 program "$work/old" "$work/mpi/old/libmpi.so.20" -Wl,-rpath,"$work/mpi/old"
 # The program's own library needs the MPI; where that lies is in the environment alone.
@@ -91,6 +95,8 @@ for flavour in openmpi-4 openmpi-5 mpich mpi-abi; do
     check "--mpi $flavour goes before what it needs" serves $flavour all --mpi $flavour "$work/openmpi-4"
 done
 check "the other name of MPICH's library" serves mpich all "$work/intel"
+check "a vendor's name of MPICH's library" serves mpich all "$work/vendor"
+check "a library for Fortran is not the MPI" refuses '.*/fortran needs libmpich.so.12, mpich: .*' lone "$work/fortran"
 check "a library of the program's needs it" serves openmpi-5 all LD_LIBRARY_PATH="$work/mpi/openmpi-5" "$work/indirect"
 check "the loader finds another version" serves openmpi-4 all LD_LIBRARY_PATH="$work/mpi/openmpi-4" "$work/indirect"
 check "a script whose interpreter needs it" serves mpich all "$work/by_mpich"
@@ -115,12 +121,14 @@ check "several fit" refuses "$several" all PMIX_RANK=0 "$work/script"
 mv "$work/mpi/openmpi-5" "$work/mpi/away"
 check "an MPI that is not there does not count" serves openmpi-4 all PMIX_RANK=0 "$work/script"
 mv "$work/mpi/away" "$work/mpi/openmpi-5"
-mkdir "$work/path4" "$work/pathm"
+mkdir "$work/path4" "$work/pathm" "$work/pathi"
 printf '#!/bin/sh\necho "mpirun (Open MPI) 4.1.4"\n' >"$work/path4/mpirun"
 printf '#!/bin/sh\necho "HYDRA build details:"\n' >"$work/pathm/mpirun"
+printf '#!/bin/sh\necho "Intel(R) MPI Library for Linux* OS, Version 2021.9"\n' >"$work/pathi/mpirun"
 chmod +x "$work"/path?/mpirun
 check "Open MPI's mpirun on PATH" serves openmpi-4 all PATH="$work/path4" "$work/script"
 check "MPICH's mpirun on PATH" serves mpich all PATH="$work/pathm" "$work/script"
+check "another mpirun of MPICH's family" serves mpich all PATH="$work/pathi" "$work/script"
 
 # ---- Python: mpi4py loads its MPI later ----
 mkdir -p "$work/py/mpi4py"
