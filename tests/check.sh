@@ -198,6 +198,7 @@ for b in "$build" "$mpich"; do
         run "statistics" tests/cli/stats.sh "$b"
         run "reports and pictures" tests/cli/report.sh "$b"
         run "timeline" tests/cli/trace.sh "$b"
+        run "README" tests/cli/readme.sh "$b"
         run "around the examples" tests/examples.sh "$b" --around
     else
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"

@@ -16,9 +16,9 @@ block() {
         inside { code = code $0 "\n"; if (index($0, text)) found = 1 }' README.md
 }
 
-# Commands of the page, ended by the first that fails. /opt/kernels is where this may write.
+# Commands of the page, but for what pip installs, ended by the first that fails.
 run_block() {
-    block "$1" | sed "s|/opt/kernels|$work/kernels|; s|^pip install .* && ||" >"$work/commands"
+    block "$1" | sed '/^pip install /d' >"$work/commands"
     [ -s "$work/commands" ] && (cd "$work" && PATH=$work/bin:$PATH timeout -k 5 200 bash -ex commands) >"$work/out" 2>&1 </dev/null
 }
 
@@ -35,8 +35,10 @@ exec "$root/tests/mpirun.sh" "\$@"
 END
 cat >"$work/bin/srun" <<END
 #!/bin/sh
-while [ "\$1" != -n ]; do shift; done
-exec "$root/tests/mpirun.sh" "\$@"
+while :; do
+    case \$1 in -n) ranks=\$2; shift 2 ;; --*) shift ;; *) break ;; esac
+done
+exec "$root/tests/mpirun.sh" -n "\$ranks" "\$@"
 END
 cat >"$work/bin/stridec" <<END
 #!/bin/sh
@@ -56,10 +58,9 @@ chmod +x "$work"/bin/* "$work/app"
 run_block 'stridec run --record' && grep -q 'halo3d: verified' "$work/out" && [ -s "$work/kernels/manifest" ]
 result "README: a container without NVRTC"
 block 'import cupy' >"$work/app.py"
-export PYTHONPATH=$root/packaging/python:$root/tests/python/stand_in PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$root/packaging/python:$root/tests/python/stand_in:$root/examples PYTHONDONTWRITEBYTECODE=1
 [ -z "$python" ] || { run_block 'python app.py'; result "README: Python"; }
-mkdir -p "$work/stridec" "$work/stridec/bin" && cp "$work/bin/stridec" "$work/stridec/bin/"
-block 'srun --mpi' | sed -n 's|\$HOME|$PWD|; /^srun/p' >"$work/commands"
+block 'srun --mpi' | sed -n '/^stridec doctor\|^srun/p' >"$work/commands"
 (cd "$work" && PATH=$work/bin:$PATH timeout -k 5 100 bash -ex commands) >"$work/out" 2>&1 </dev/null &&
     grep -q 'halo3d: verified' "$work/out" && grep -q 'by stridec' "$work/out"
 result "README: Slurm"
