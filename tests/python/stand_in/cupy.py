@@ -16,3 +16,7 @@ def asarray(array):
     made = device_array.DeviceArray(array.shape, array.dtype)
     made.set(np.asarray(array))
     return made
+
+
+def zeros(shape, dtype=float64):
+    return asarray(np.zeros(shape, dtype))
