@@ -1,5 +1,5 @@
 -- structure.lua: `lua5.4 tests/structure.lua BUILD`: whether runtime/ keeps to the order of its rooms, which the table
--- in runtime/README.md gives: a room includes, and calls, only rooms above it in the table. gen/ and spec/ know nothing
+-- in runtime/DESIGN.md gives: a room includes, and calls, only rooms above it in the table. gen/ and spec/ know nothing
 -- of runtime/. Includes are read from the sources, calls from the objects that BUILD holds. It checks sizes, comments,
 -- conditions on the MPI, and who opens files by name. Exit status 1 if a check fails.
 local build = arg[1] or error("usage: structure.lua BUILD")
@@ -13,7 +13,7 @@ local function lines_of(command)
 end
 
 local rank, rooms = {}, 0
-for line in io.lines("runtime/README.md") do
+for line in io.lines("runtime/DESIGN.md") do
   local room = line:match("^| `([a-z]+)/` |")
   if room then rooms = rooms + 1; rank[room] = rooms end
 end
@@ -33,7 +33,7 @@ local function room_of(path) return path:match("^runtime/([a-z]+)/") end
 local astray = {}
 for _, path in ipairs(lines_of("ls -d runtime/*")) do
   local name = path:match("^runtime/(.*)$")
-  if name ~= "README.md" and not rank[name] then astray[#astray + 1] = path .. ": no room of runtime/README.md" end
+  if not name:match("%.md$") and not rank[name] then astray[#astray + 1] = path .. ": no room of runtime/DESIGN.md" end
 end
 report("every file of runtime/ is in a room", astray)
 
