@@ -39,7 +39,7 @@ bool send_select(struct send_op *op, struct message *m, int *rc)
     while (!op->protocol->start(op, m, rc) && *rc == MPI_SUCCESS);
     trace_way = op->protocol->name;
     bool carried = *rc == MPI_SUCCESS && op->address;
-    if (carried) stats_add_sent(m->comm, m->peer, layout_bytes(m->layout, m->count));
+    if (carried && stats_sent && m->layout) stats_add_sent(m->comm, m->peer, m->bytes);
     return carried;
 }
 
