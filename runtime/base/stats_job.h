@@ -43,6 +43,12 @@ struct stats_total {
     UT_hash_handle hh;
 };
 
+/* Returns the reason why the MPI serves a type of which no call was counted; NULL for other types. */
+static inline const char *stats_uncounted(const struct stats_total *t)
+{
+    return t->calls || t->left[0].why ? NULL : t->rule;
+}
+
 struct stats_pair {
     int from, to;
     int64_t bytes;
@@ -67,6 +73,10 @@ void stats_job_add(struct stats_job *job, char *text);
 void stats_job_write(const struct stats_job *job, FILE *f);
 void stats_job_sort(struct stats_job *job);
 void stats_job_free(struct stats_job *job);
+
+/* printf's format and arguments for the derived types that were never read. */
+#define STATS_UNREAD "%ld derived type%s in host memory, used too seldom to be read"
+#define STATS_UNREAD_OF(job) (job)->unread, (job)->unread == 1 ? "" : "s"
 
 /* Sums of all types. */
 struct stats_sums {

@@ -1,6 +1,7 @@
 /* stats_json.c: the statistics as JSON, for STRIDEC_STATS=json:FILE. runtime/api/stats.schema.json describes it; a new
  * meaning of a member makes a new `format`. */
 #include "file.h"
+#include "json_text.h"
 #include "stats_notes.h"
 #include "stats_sums.h"
 #include <stdlib.h>
@@ -11,35 +12,11 @@
 
 /* ---- values ---- */
 
-/* Returns the bytes of the UTF-8 character at c; 0 if there is none. */
-static int utf8_bytes(const char *c)
-{
-    const unsigned char *u = (const unsigned char *)c;
-    int n = *u < 0x80 ? 1 : *u >= 0xc2 && *u < 0xe0 ? 2 : (*u & 0xf0) == 0xe0 ? 3 : *u >= 0xf0 && *u < 0xf5 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if ((u[i] & 0xc0) != 0x80) return 0;
-    bool over = (*u == 0xe0 && u[1] < 0xa0) || (*u == 0xed && u[1] > 0x9f) || (*u == 0xf0 && u[1] < 0x90) ||
-                (*u == 0xf4 && u[1] > 0x8f);
-    return over ? 0 : n;
-}
-
 /* Writes a string; NULL as null. Bytes that are no UTF-8 become the replacement character. */
 static void put_text(FILE *f, const char *text)
 {
-    if (!text) {
-        fputs("null", f);
-        return;
-    }
-    fputc('"', f);
-    while (*text) {
-        int n = utf8_bytes(text);
-        if (!n) fputs("\\ufffd", f), n = 1;
-        else if ((unsigned char)*text < ' ') fprintf(f, "\\u%04x", *text);
-        else if (*text == '"' || *text == '\\') fprintf(f, "\\%c", *text);
-        else fwrite(text, 1, (size_t)n, f);
-        text += n;
-    }
-    fputc('"', f);
+    if (text) json_text(f, text, "\\ufffd");
+    else fputs("null", f);
 }
 
 static void put_member(FILE *f, const char *name, const char *text)
@@ -141,8 +118,8 @@ static void put_left(FILE *f, const struct stats_total *t)
         fputs(i ? ", {" : "{", f), put_member(f, "why", t->left[i].why), fputs(", ", f);
         put_calls(f, t->left[i].calls, t->left[i].bytes), fputc('}', f);
     }
-    if (!t->calls && !t->left[0].why && t->rule) {
-        fputc('{', f), put_member(f, "why", t->rule), fputs(", ", f);
+    if (stats_uncounted(t)) {
+        fputc('{', f), put_member(f, "why", stats_uncounted(t)), fputs(", ", f);
         put_calls(f, -1, -1), fputc('}', f);
     }
     fputs("]", f);
@@ -195,8 +172,7 @@ static void put_reasons(FILE *f, const struct stats_job *job)
     }
     if (job->unread) {
         separate(f, list.count == 0);
-        fprintf(f, "{\"why\": \"%ld derived type%s in host memory, used too seldom to be read\", ", job->unread,
-                job->unread == 1 ? "" : "s");
+        fprintf(f, "{\"why\": \"" STATS_UNREAD "\", ", STATS_UNREAD_OF(job));
         put_calls(f, -1, -1), fputc('}', f);
     }
     fputs("]", f);

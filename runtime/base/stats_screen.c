@@ -64,9 +64,8 @@ static void add_letter(char letters[NOTES + 1], const struct stats_notes *notes,
 
 /* ---- sections ---- */
 
-static void print_head(const struct stats_job *job)
+static void print_head(const struct stats_job *job, const struct stats_sums *s)
 {
-    struct stats_sums s = stats_job_sums(job);
     char line[256];
     unsigned types = HASH_COUNT(job->types);
     snprintf(line, sizeof line, "stridec %s: %.60s, %d rank%s on %d host%s, %.2f s%s%s", stats_version, stats_program(),
@@ -79,15 +78,15 @@ static void print_head(const struct stats_job *job)
         return;
     }
     fprintf(stderr, "  %u datatype%s: by stridec %s calls, %s; left to the MPI %s calls, %s (%s of the bytes)\n", types,
-            types == 1 ? "" : "s", short_number((double)s.calls, "").text, bytes_text(s.bytes).text,
-            short_number((double)s.left_calls, "").text, bytes_text(s.left_bytes).text,
-            share(s.left_bytes, s.bytes + s.left_bytes).text);
+            types == 1 ? "" : "s", short_number((double)s->calls, "").text, bytes_text(s->bytes).text,
+            short_number((double)s->left_calls, "").text, bytes_text(s->left_bytes).text,
+            share(s->left_bytes, s->bytes + s->left_bytes).text);
 }
 
-static void print_protocols(const struct stats_job *job, const struct stats_notes *notes)
+/* `all`: the bytes of all types, in this and the next section. */
+static void print_protocols(const struct stats_job *job, const struct stats_notes *notes, int64_t all)
 {
     struct stats_sums_list list = stats_by_protocol(job);
-    int64_t all = stats_job_sums(job).bytes;
     if (list.count) fprintf(stderr, "\n  %-12s %8s %9s %5s  %s\n", "protocol", "calls", "bytes", "share", "why");
     for (int i = 0; i < list.count && i < PROTOCOLS; i++) {
         const struct stats_sum *p = &list.sum[i];
@@ -129,7 +128,8 @@ static void type_words(const struct stats_sum *s, char *text, size_t size)
     snprintf(text, size, "%s%s%s%s", many, name ? name : "", name ? ": " : "", reads);
 }
 
-static void print_type(const struct stats_job *job, const struct stats_notes *notes, const struct stats_sum *s)
+static void print_type(const struct stats_job *job, const struct stats_notes *notes, const struct stats_sum *s,
+                       int64_t all)
 {
     char letters[NOTES + 1] = "", words[256], line[WIDTH + 1];
     struct cell rate = {"-"};
@@ -138,19 +138,19 @@ static void print_type(const struct stats_job *job, const struct stats_notes *no
     if (s->nanoseconds) snprintf(rate.text, sizeof rate.text, "%.2g", (double)s->timed / (double)s->nanoseconds);
     type_words(s, words, sizeof words);
     int used = snprintf(line, sizeof line, "  %8s %9s %5s %7s %-9s %-4s ", short_number((double)s->calls, "").text,
-                        bytes_text(s->bytes).text, share(s->bytes, stats_job_sums(job).bytes).text, rate.text,
+                        bytes_text(s->bytes).text, share(s->bytes, all).text, rate.text,
                         kernel_text(s->states).text, letters);
     fputs(line, stderr);
     print_cut(words, used);
 }
 
-static void print_types(const struct stats_job *job, const struct stats_notes *notes)
+static void print_types(const struct stats_job *job, const struct stats_notes *notes, int64_t all)
 {
     struct stats_sums_list list = stats_by_form(job);
     if (list.count)
         fprintf(stderr, "\n  %8s %9s %5s %7s %-9s %-4s %s\n", "calls", "bytes", "share", "GB/s", "kernel", "why",
                 "type (4x: four types of one form)");
-    for (int i = 0; i < list.count && i < TYPES; i++) print_type(job, notes, &list.sum[i]);
+    for (int i = 0; i < list.count && i < TYPES; i++) print_type(job, notes, &list.sum[i], all);
     if (list.count > TYPES) fprintf(stderr, "  %d more forms\n", list.count - TYPES);
     stats_sums_free(&list);
 }
@@ -169,8 +169,7 @@ static void print_left(const struct stats_job *job)
     }
     if (list.count > LEFT) fprintf(stderr, "  %d more reasons\n", list.count - LEFT);
     if (job->unread)
-        fprintf(stderr, "  %9s %9s  %ld derived type%s in host memory, used too seldom to be read\n", "uncounted", "-",
-                job->unread, job->unread == 1 ? "" : "s");
+        fprintf(stderr, "  %9s %9s  " STATS_UNREAD "\n", "uncounted", "-", STATS_UNREAD_OF(job));
     stats_sums_free(&list);
 }
 
@@ -195,9 +194,10 @@ static void print_notes(const struct stats_notes *notes)
 void stats_screen(const struct stats_job *job)
 {
     struct stats_notes notes = stats_notes_of(job);
-    print_head(job);
-    print_protocols(job, &notes);
-    print_types(job, &notes);
+    struct stats_sums sums = stats_job_sums(job);
+    print_head(job, &sums);
+    print_protocols(job, &notes, sums.bytes);
+    print_types(job, &notes, sums.bytes);
     print_left(job);
     print_notes(&notes);
     if (job->types) fprintf(stderr, "\n  every type and signature: --stats=all\n");

@@ -49,8 +49,7 @@ struct stats_sums_list stats_by_reason(const struct stats_job *job)
     for (const struct stats_total *t = job->types; t; t = t->hh.next) {
         for (int i = 0; i < STATS_REASONS && t->left[i].why; i++)
             add(&list, t->left[i].why, t, t->left[i].calls, t->left[i].bytes);
-        bool uncounted = !t->calls && !t->left[0].why && t->rule;
-        struct stats_sum *s = uncounted ? add(&list, t->rule, t, 0, 0) : NULL;
+        struct stats_sum *s = stats_uncounted(t) ? add(&list, stats_uncounted(t), t, 0, 0) : NULL;
         if (s) s->counted = false;
     }
     return sorted(list);

@@ -20,8 +20,7 @@ static void print_left(const struct stats_total *t)
     for (int i = 0; i < STATS_REASONS && t->left[i].why; i++)
         fprintf(stderr, "%10s left to the MPI: %lld call%s, %lld bytes: %s\n", "", (long long)t->left[i].calls,
                 t->left[i].calls == 1 ? "" : "s", (long long)t->left[i].bytes, t->left[i].why);
-    if (!t->calls && !t->left[0].why && t->rule)
-        fprintf(stderr, "%10s left to the MPI, uncounted: %s\n", "", t->rule);
+    if (stats_uncounted(t)) fprintf(stderr, "%10s left to the MPI, uncounted: %s\n", "", stats_uncounted(t));
 }
 
 /* Writes the protocols that carried the type, and its names, as lists with commas. */
@@ -70,7 +69,5 @@ void stats_table(const struct stats_job *job)
                 "launches", "compiled", "cached", "ahead", "GB/s", "signature");
     for (const struct stats_total *t = job->types; t; t = t->hh.next) print_total(t);
     if (job->unread)
-        fprintf(stderr,
-                "%10s left to the MPI, uncounted: %ld derived type%s in host memory, used too seldom to be read\n", "",
-                job->unread, job->unread == 1 ? "" : "s");
+        fprintf(stderr, "%10s left to the MPI, uncounted: " STATS_UNREAD "\n", "", STATS_UNREAD_OF(job));
 }

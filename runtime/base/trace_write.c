@@ -1,6 +1,7 @@
 /* trace_write.c: writes a timeline in Chrome's trace event format. Each event is a line of its own, which `stridec
  * trace` relies on (command/trace.c). Times are CLOCK_MONOTONIC's, which the processes of a node share. */
 #include "file.h"
+#include "json_text.h"
 #include "trace_internal.h"
 #include <mpi.h>
 #include <stdio.h>
@@ -8,33 +9,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Returns the number of bytes of the UTF-8 character at `s`; 0 if there is none. */
-static int utf8_length(const unsigned char *s)
-{
-    int n = s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    bool surrogate = s[0] == 0xed && n == 3 && s[1] >= 0xa0;
-    bool longer = (s[0] == 0xe0 && n == 3 && s[1] < 0xa0) || (s[0] == 0xf0 && n == 4 && s[1] < 0x90);
-    return surrogate || longer || (s[0] == 0xf4 && n == 4 && s[1] >= 0x90) ? 0 : n;
-}
-
-/* Writes a JSON string. Bytes that are not UTF-8 become question marks. */
-static void write_text(FILE *f, const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    fputc('"', f);
-    while (*s) {
-        int n = *s < 0x80 ? 1 : utf8_length(s);
-        if (*s == '"' || *s == '\\') fprintf(f, "\\%c", *s);
-        else if (*s < 0x20) fprintf(f, "\\u%04x", *s);
-        else if (n) fwrite(s, 1, (size_t)n, f);
-        else fputc('?', f);
-        s += n ? n : 1;
-    }
-    fputc('"', f);
-}
 
 /* Writes nanoseconds as the microseconds of the format. */
 static void write_time(FILE *f, const char *key, int64_t ns)
@@ -47,7 +21,7 @@ static void write_args(FILE *f, const struct trace_span *s)
     int64_t ns = s->end - s->begin;
     const char *comma = "";
     fputs(",\"args\":{", f);
-    if (s->type) fputs("\"type\":", f), write_text(f, s->type), comma = ",";
+    if (s->type) fputs("\"type\":", f), json_text(f, s->type, "?"), comma = ",";
     if (s->bytes >= 0) fprintf(f, "%s\"bytes\":%lld", comma, (long long)s->bytes), comma = ",";
     if (s->peer == MPI_ANY_SOURCE) fprintf(f, "%s\"peer\":\"any\"", comma), comma = ",";
     else if (s->peer == MPI_PROC_NULL) fprintf(f, "%s\"peer\":\"none\"", comma), comma = ",";
@@ -127,7 +101,7 @@ static void write_rest(FILE *f, const struct trace_record *t)
     gethostname(node, sizeof node - 1);
     fprintf(f, "\"otherData\":{\"rank\":%d,\"dropped\":%llu,\"clock\":%lld,\"node\":", t->rank,
             (unsigned long long)t->dropped, (long long)(now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC)));
-    write_text(f, node);
+    json_text(f, node, "?");
     fputs("}}\n", f);
 }
 
