@@ -12,15 +12,20 @@
 
 static const char *const SIMULATOR[] = {"sim/libcuda.so.1", NULL};   /* in the build folder */
 
+static int set_variable(const char *variable, const char *value)
+{
+    return setenv(variable, value, 1) == 0 ? 0 : failure("run", "%s can't be set: %s", variable, strerror(errno));
+}
+
 /* Sets the variable to "first:second"; leaves out an empty part. */
 static int set_list(const char *variable, const char *first, const char *second)
 {
     char *value;
     if (asprintf(&value, "%s%s%s", first, *first && *second ? ":" : "", second) < 0)
         return failure("run", "out of memory");
-    int status = setenv(variable, value, 1);
+    int status = set_variable(variable, value);
     free(value);
-    return status == 0 ? 0 : failure("run", "%s can't be set: %s", variable, strerror(errno));
+    return status;
 }
 
 /* Returns true if the list holds the library. The loader splits the list at colons and spaces. */
@@ -94,18 +99,16 @@ static const char *reason_of(const char *program, int error)
 /* Sets STRIDEC_STATS, STRIDEC_RECORD and STRIDEC_TRACE as the options say. */
 static int report(const struct args *a)
 {
-    const char *stats = option(a, "--stats"), *record = option(a, "--record");
+    const char *stats = option(a, "--stats"), *record = option(a, "--record"), *trace = option(a, "--trace");
     if (stats && !strcmp(stats, "--stats"))
         stats = "1";
     if (stats && strcmp(stats, "1") && strcmp(stats, "all") && (strncmp(stats, "json:", 5) || !stats[5]))
         return usage_error("run", "--stats=%s: it is --stats, --stats=all or --stats=json:FILE", stats);
-    if (stats && setenv("STRIDEC_STATS", stats, 1) != 0)
-        return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
-    if (record && setenv("STRIDEC_RECORD", record, 1) != 0)
-        return failure("run", "STRIDEC_RECORD can't be set: %s", strerror(errno));
-    if (option(a, "--trace") && setenv("STRIDEC_TRACE", option(a, "--trace"), 1) != 0)
-        return failure("run", "STRIDEC_TRACE can't be set: %s", strerror(errno));
-    return 0;
+    if (stats && set_variable("STRIDEC_STATS", stats) != 0)
+        return EXIT_FAILED;
+    if (record && set_variable("STRIDEC_RECORD", record) != 0)
+        return EXIT_FAILED;
+    return trace ? set_variable("STRIDEC_TRACE", trace) : 0;
 }
 
 int run_main(const struct args *a)

@@ -31,7 +31,7 @@ static void add(struct text *t, const char *format, ...)
 
 static void add_type(struct text *t, MPI_Datatype datatype);
 
-typedef void writer(struct text *t, struct contents *c);
+typedef void writer(struct text *t, struct contents *c, const char *name);
 
 static void add_old(struct text *t, const struct contents *c)
 {
@@ -39,33 +39,34 @@ static void add_old(struct text *t, const struct contents *c)
     add_type(t, c->types[0]);
 }
 
-static void write_dup(struct text *t, struct contents *c)
+static void write_dup(struct text *t, struct contents *c, const char *name)
 {
+    (void)name;
     add_type(t, c->types[0]);
 }
 
-static void write_contiguous(struct text *t, struct contents *c)
+static void write_contiguous(struct text *t, struct contents *c, const char *name)
 {
-    add(t, "contiguous(%lld)", (long long)take_count(c));
+    add(t, "%s(%lld)", name, (long long)take_count(c));
     add_old(t, c);
 }
 
-static void write_vector(struct text *t, struct contents *c)
+static void write_vector(struct text *t, struct contents *c, const char *name)
 {
     long long count = take_count(c), length = take_count(c);
-    add(t, "vector(%lld, %lld, %lld)", count, length, (long long)take_count(c));
+    add(t, "%s(%lld, %lld, %lld)", name, count, length, (long long)take_count(c));
     add_old(t, c);
 }
 
-static void write_hvector(struct text *t, struct contents *c)
+static void write_hvector(struct text *t, struct contents *c, const char *name)
 {
     long long count = take_count(c), length = take_count(c);
-    add(t, "hvector(%lld, %lld, %lld)", count, length, (long long)take_address(c));
+    add(t, "%s(%lld, %lld, %lld)", name, count, length, (long long)take_address(c));
     add_old(t, c);
 }
 
 /* Writes the number of blocks and the range of their lengths. */
-static void add_blocks(struct text *t, const char *name, struct contents *c)
+static void write_blocks(struct text *t, struct contents *c, const char *name)
 {
     int64_t count = take_count(c), *length = take_list(counts(c), count), least = INT64_MAX, most = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -79,37 +80,17 @@ static void add_blocks(struct text *t, const char *name, struct contents *c)
     add_old(t, c);
 }
 
-static void write_indexed(struct text *t, struct contents *c)
-{
-    add_blocks(t, "indexed", c);
-}
-
-static void write_hindexed(struct text *t, struct contents *c)
-{
-    add_blocks(t, "hindexed", c);
-}
-
-static void add_block(struct text *t, const char *name, struct contents *c)
+static void write_equal_blocks(struct text *t, struct contents *c, const char *name)
 {
     long long count = take_count(c);
     add(t, "%s(%lld block%s of %lld)", name, count, count == 1 ? "" : "s", (long long)take_count(c));
     add_old(t, c);
 }
 
-static void write_indexed_block(struct text *t, struct contents *c)
-{
-    add_block(t, "indexed_block", c);
-}
-
-static void write_hindexed_block(struct text *t, struct contents *c)
-{
-    add_block(t, "hindexed_block", c);
-}
-
-static void write_struct(struct text *t, struct contents *c)
+static void write_struct(struct text *t, struct contents *c, const char *name)
 {
     int64_t count = take_count(c), *length = take_list(counts(c), count);
-    add(t, "struct(");
+    add(t, "%s(", name);
     for (int64_t i = 0; i < count && i < MEMBERS_MAX && i < c->ntypes; i++) {
         add(t, "%s", i ? ", " : "");
         if (length[i] != 1) add(t, "%lld ", (long long)length[i]);
@@ -124,12 +105,12 @@ static void add_numbers(struct text *t, const int64_t *number, int n)
     for (int i = 0; i < n; i++) add(t, "%s%lld", i ? "x" : "", (long long)number[i]);
 }
 
-static void write_subarray(struct text *t, struct contents *c)
+static void write_subarray(struct text *t, struct contents *c, const char *name)
 {
     int n = (int)take_int(c);
     const int64_t *sizes = take_list(counts(c), n), *parts = take_list(counts(c), n);
     take_list(counts(c), n);
-    add(t, "subarray ");
+    add(t, "%s ", name);
     add_numbers(t, sizes, n);
     add_old(t, c);
     add(t, ": ");
@@ -137,22 +118,22 @@ static void write_subarray(struct text *t, struct contents *c)
     if (n > 1 && take_int(c) == MPI_ORDER_FORTRAN) add(t, " (Fortran)");
 }
 
-static void write_darray(struct text *t, struct contents *c)
+static void write_darray(struct text *t, struct contents *c, const char *name)
 {
     long long ranks = take_int(c), rank = take_int(c);
     int n = (int)take_int(c);
-    add(t, "darray ");
+    add(t, "%s ", name);
     add_numbers(t, take_list(counts(c), n), n);
     add_old(t, c);
     add(t, ": rank %lld of %lld", rank, ranks);
 }
 
-static void write_resized(struct text *t, struct contents *c)
+static void write_resized(struct text *t, struct contents *c, const char *name)
 {
     take_address(c);
     long long extent = take_address(c);
     add_type(t, c->types[0]);
-    add(t, " resized to %lld", extent);
+    add(t, " %s to %lld", name, extent);
 }
 
 static const struct {
@@ -164,17 +145,17 @@ static const struct {
     {MPI_COMBINER_CONTIGUOUS, write_contiguous, "contiguous"},
     {MPI_COMBINER_VECTOR, write_vector, "vector"},
     {MPI_COMBINER_HVECTOR, write_hvector, "hvector"},
-    {MPI_COMBINER_INDEXED, write_indexed, "indexed"},
-    {MPI_COMBINER_HINDEXED, write_hindexed, "hindexed"},
-    {MPI_COMBINER_INDEXED_BLOCK, write_indexed_block, "indexed_block"},
-    {MPI_COMBINER_HINDEXED_BLOCK, write_hindexed_block, "hindexed_block"},
+    {MPI_COMBINER_INDEXED, write_blocks, "indexed"},
+    {MPI_COMBINER_HINDEXED, write_blocks, "hindexed"},
+    {MPI_COMBINER_INDEXED_BLOCK, write_equal_blocks, "indexed_block"},
+    {MPI_COMBINER_HINDEXED_BLOCK, write_equal_blocks, "hindexed_block"},
     {MPI_COMBINER_STRUCT, write_struct, "struct"},
     {MPI_COMBINER_SUBARRAY, write_subarray, "subarray"},
     {MPI_COMBINER_DARRAY, write_darray, "darray"},
     {MPI_COMBINER_RESIZED, write_resized, "resized"},
 #ifdef OLD_COMBINER
     {OLD_COMBINER(HVECTOR_INTEGER), write_hvector, "hvector"},
-    {OLD_COMBINER(HINDEXED_INTEGER), write_hindexed, "hindexed"},
+    {OLD_COMBINER(HINDEXED_INTEGER), write_blocks, "hindexed"},
     {OLD_COMBINER(STRUCT_INTEGER), write_struct, "struct"},
 #endif
 };
@@ -201,7 +182,7 @@ static void add_derived(struct text *t, MPI_Datatype datatype, struct contents *
     if (i == n) add(t, "combiner %d", c->combiner);
     else if (numbers > NUMBERS_MAX) add(t, "%s of %lld numbers", writers[i].name, (long long)numbers);
     else if (contents_read(datatype, c)) {
-        writers[i].write(t, c);
+        writers[i].write(t, c, writers[i].name);
         for (int k = 0; k < c->ntypes; k++) contents_free_handle(&c->types[k]);
     }
     contents_free(c);
