@@ -92,10 +92,10 @@ job() {
         examples/job.slurm "$build/examples/halo3d" 16 2 3)
     "${run[@]}" >"$work/out" 2>&1 && grep -q 'halo3d: verified' "$work/out"
     result "job script"
+    cp "$work/started" "$work/out"
     [ "$(grep -c '^srun --mpi=pmix .*--gpus-per-node=[1-9] ' "$work/started")" = 3 ] &&
         [ "$(sed -n 's/.*stridec \(run\|tune.*\).*/\1/p' "$work/started" | xargs)" = "tune tune --host run" ] &&
         grep -q -- '--nodes=1 .*tune --host' "$work/started"
-    cp "$work/started" "$work/out"
     result "job script: tunes between two nodes and within one, with GPUs, by PMIx"
     : >"$work/home/.config/stridec/tune" && rm "$work/started"
     "${run[@]}" >"$work/out" 2>&1 && ! grep tune "$work/started"
