@@ -15,7 +15,10 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
-KEPT = ("bin/", "include/", "lib/stridec/", "share/man/", "share/doc/", "share/bash-completion/", "share/zsh/")
+KEPT = ("bin/", "include/", "lib/stridec/", "share/man/", "share/doc/", "share/bash-completion/", "share/zsh/",
+        "share/cmake/", "share/pkgconfig/")
+# What else the dynamic loader may have to know, and the glibc that knows it.
+ABIS = {"DT_RELR": (2, 36), "DT_X86_64_PLT": (2, 42), "GNU_TLS": (2, 42), "GNU2_TLS": (2, 42)}
 METADATA = """\
 Metadata-Version: 2.1
 Name: stridec
@@ -71,9 +74,10 @@ def is_elf(path):
 
 def glibc_of(paths):
     """Returns the newest version of glibc that one of these files asks for, as (2, 34)."""
-    command = ["objdump", "-T", *filter(is_elf, paths)]
+    command = ["objdump", "-p", *filter(is_elf, paths)]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return max((int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", text))
+    numbers = [(int(major), int(minor)) for major, minor in re.findall(r"\bGLIBC_(\d+)\.(\d+)", text)]
+    return max(numbers + [ABIS[name] for name in re.findall(r"\bGLIBC_ABI_(\w+)", text)])
 
 
 def write(name, entries):
@@ -112,4 +116,5 @@ def main(stage, folder):
     print(name)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -78,19 +78,28 @@ cmake_project() {
     result "CMake project with stridec.h"
 }
 
-# The job script as Slurm would start it, where srun starts two ranks here, and a tuned table is there.
+# The job script as Slurm would start it, where srun starts two ranks here, and `stridec tune` is only told of.
 job() {
-    mkdir -p "$work/bin" "$work/home/.config/stridec" && : >"$work/home/.config/stridec/tune"
+    mkdir -p "$work/bin" "$work/home/.config/stridec"
     # shellcheck disable=SC2016
-    printf '#!/bin/sh\nwhile [ "$1" != "${1#-}" ]; do shift; done\nexec %s/tests/mpirun.sh -n 2 "$@"\n' \
-        "$PWD" >"$work/bin/srun"
+    printf '#!/bin/sh\necho "srun $*" >>%s/started\nwhile [ "$1" != "${1#-}" ]; do shift; done
+[ "$2" != tune ] || exit 0\nexec %s/tests/mpirun.sh -n 2 "$@"\n' "$work" "$PWD" >"$work/bin/srun"
     # shellcheck disable=SC2016
     printf '#!/bin/sh\n[ "$1" = run ] || exit 1\nshift\nexec %s %s/stridec run --sim "$@"\n' "${san:-}" "$build" \
         >"$work/bin/stridec"
     chmod +x "$work"/bin/*
-    env -u XDG_CONFIG_HOME HOME="$work/home" PATH="$work/bin:$PATH" timeout -k 5 100 \
-        examples/job.slurm "$build/examples/halo3d" 16 2 3 >"$work/out" 2>&1 && grep -q 'halo3d: verified' "$work/out"
+    local run=(env -u XDG_CONFIG_HOME HOME="$work/home" PATH="$work/bin:$PATH" timeout -k 5 100
+        examples/job.slurm "$build/examples/halo3d" 16 2 3)
+    "${run[@]}" >"$work/out" 2>&1 && grep -q 'halo3d: verified' "$work/out"
     result "job script"
+    cp "$work/started" "$work/out"
+    [ "$(grep -c '^srun --mpi=pmix .*--gpus-per-node=[1-9] ' "$work/started")" = 3 ] &&
+        [ "$(sed -n 's/.*stridec \(run\|tune.*\).*/\1/p' "$work/started" | xargs)" = "tune tune --host run" ] &&
+        grep -q -- '--nodes=1 .*tune --host' "$work/started"
+    result "job script: tunes between two nodes and within one, with GPUs, by PMIx"
+    : >"$work/home/.config/stridec/tune" && rm "$work/started"
+    "${run[@]}" >"$work/out" 2>&1 && ! grep tune "$work/started"
+    result "job script with a table"
     ! examples/job.slurm >"$work/out" 2>&1 && grep -q '^usage' "$work/out"
     result "job script without a program"
 }

@@ -1,9 +1,16 @@
-# Spack recipe. It builds the tree that it lies in:
-#   spack repo create REPO && mkdir REPO/packages/stridec && ln -s TREE/packaging/spack/package.py REPO/packages/stridec
-#   spack repo add REPO && spack install stridec ^openmpi
+# Spack recipe. It builds the tree that it lies in. REPO is a new folder, IN the one in it that Spack adds: from Spack
+# 1.0 on REPO/spack_repo/local, before REPO.
+#   spack repo create REPO local && mkdir IN/packages/stridec
+#   ln -s TREE/packaging/spack/package.py IN/packages/stridec
+#   spack repo add IN && spack install stridec ^openmpi
 import os
 
 from spack.package import *
+
+try:   # from Spack 1.0 on; before, spack.package has it
+    from spack_repo.builtin.build_systems.makefile import MakefilePackage
+except ImportError:
+    pass
 
 
 class Stridec(MakefilePackage):

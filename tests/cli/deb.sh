@@ -56,5 +56,9 @@ C
     done
 }
 check "programs of both MPIs run by what they hold" runs
+consumers() {   # name no library that no package holds
+    ! grep -r 'libstridec\.so' "$work/root/usr/share/"{pkgconfig,cmake} || [ -e "$work/root/usr/lib/libstridec.so" ]
+}
+check "files for pkg-config and CMake name what is there" consumers
 check "they have a man page" test -e "$work/root/usr/share/man/man1/stridec-run.1.gz"
 exit $failed

@@ -27,10 +27,13 @@ plain_make() {   # without what a make above this one, or tests/check.sh, has se
 shown() { tee "$work/shown"; }   # for a later grep, and for whoever reads a failure
 
 # ---- the files ----
+# An environment's folders, which may mean other things, do not count.
+export BINDIR=/dev/null/bin LIBDIR=/dev/null/lib DATADIR=/dev/null/share MANDIR=/dev/null/man
 prefix="$work/a b"
 both() {   # both GOAL VARIABLE...: for both MPIs
     plain_make BUILD="$build" MPICC="$mpicc" "$@" && plain_make BUILD="$mpich" MPICC="$mpicc_mpich" "$@"
 }
+mkdir -p "$prefix/lib" && echo "of an older release" >"$prefix/lib/libstridec.so"
 check "make install, two MPIs" both install PREFIX="$prefix"
 check "both builds are there" eval \
     '(cd "$prefix/lib/stridec" && ls openmpi-[45]/{libstridec.so,stridec-mpi} mpich/{libstridec.so,stridec-mpi})'
@@ -48,7 +51,9 @@ check "licences" licences
 staged() {   # with all folders elsewhere; what the prefix of DESTDIR holds is the same
     local folders=(PREFIX=/opt/x BINDIR=/opt/x/commands LIBDIR=/opt/x/lib64 INCLUDEDIR=/opt/x/inc MANDIR=/opt/x/man
         DATADIR=/opt/x/data DOCDIR=/opt/x/doc BASHDIR=/opt/x/bash ZSHDIR=/opt/x/zsh MODULEDIR=/opt/x/modules)
-    both install DESTDIR="$work/d e" "${folders[@]}" || return 1
+    (umask 077 && both install DESTDIR="$work/d e" "${folders[@]}") || return 1
+    find "$work/d e" ! -type l ! -perm -o=r -o -type d ! -perm -o=x | shown
+    [ ! -s "$work/shown" ] || { echo "others can't read that"; return 1; }
     (cd "$work/d e" && find . ! -type d | sort) >"$work/staged"
     for file in commands/stridec lib64/libstridec.so lib64/stridec/mpich/libstridec.so inc/stridec.h \
         man/man1/stridec.1 data/pkgconfig/stridec.pc doc/NOTICES bash/stridec zsh/_stridec "modules/$version"; do
@@ -56,12 +61,22 @@ staged() {   # with all folders elsewhere; what the prefix of DESTDIR holds is t
     done
     grep -vE '^\./opt/x/(commands|lib64|inc|man|data|doc|bash|zsh|modules|lib/stridec$)' "$work/staged" && return 1
     "$work/d e/opt/x/commands/stridec" run -- env | grep -F "LD_LIBRARY_PATH=$work/d e/opt/x/lib64/stridec/" || return 1
-    touch "$work/d e/opt/x/doc/another"
+    touch "$work/d e/opt/x/doc/another" "$work/d e/opt/x/lib64/stridec/another"
     plain_make uninstall DESTDIR="$work/d e" "${folders[@]}" || return 1
-    find "$work/d e" ! -type d -o -name 'stridec*' | shown
-    [ "$(<"$work/shown")" = "$work/d e/opt/x/doc/another" ]
+    (cd "$work/d e/opt/x" && find . ! -type d -o -name 'stridec*' | sort) | shown
+    [ "$(xargs <"$work/shown")" = "./doc/another ./lib64/stridec ./lib64/stridec/another" ]
 }
-check "DESTDIR and folders of their own; nothing is left behind, nothing of others is removed" staged
+check "DESTDIR and folders of their own; all may read; nothing is left behind, nothing of others is removed" staged
+dry() { FETCHED=$work/n plain_make -n wheel BUILD="$work/n" && [ ! -e "$work/n" ]; }
+check "make -n wheel makes nothing" dry
+glibc() {   # what packaging/wheel.py finds that a library needs which the linker has packed the relocations of
+    echo 'int puts(const char *); int (*p)(const char *) = puts; static int x; int *q = &x;' |
+        gcc -shared -fPIC -Wl,-z,pack-relative-relocs -o "$work/packed" -x c - || return 1
+    readelf -V "$work/packed" | grep -q GLIBC_ABI_DT_RELR || { echo "the linker does not pack"; return 0; }
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=packaging python3 -c \
+        'import sys, wheel; sys.exit(wheel.glibc_of(sys.argv[1:]) != (2, 36))' "$work/packed" "$work/staged"
+}
+check "the glibc that packed relocations need" glibc
 
 # ---- programs ----
 stridec="$prefix/bin/stridec"
@@ -199,9 +214,10 @@ TCL
 }
 if command -v tclsh >/dev/null; then check "module file" module; else skip "module file" "no tclsh"; fi
 # The recipe is run with what stands for Spack: its version, and the variables that it gives to make.
-spack() {
-    python3 - "$version" <<'PYTHON'
+spack() {   # spack API: of its packages: 2 from Spack 1.0 on
+    python3 - "$version" "$1" <<'PYTHON'
 import os, re, sys, types
+api = int(sys.argv[2])
 known = set(re.findall(r"\b[A-Z_]{2,}\b", open("Makefile").read() + open("packaging/install.mk").read()))
 versions, variants, needs, given = [], [], [], []
 class Folder(str):
@@ -211,11 +227,17 @@ class Spec(dict):
 def make(goal, *words):
     given.extend(words)
 package = types.ModuleType("spack.package")
-package.__dict__.update(MakefilePackage=object, license=lambda name: None, make=make, spack_cc="cc",
+package.__dict__.update(license=lambda name: None, make=make, spack_cc="cc",
     join_path=os.path.join, version=lambda v, **how: versions.append(v),
     variant=lambda name, **how: variants.append(name),
     depends_on=lambda what, **how: needs.append(re.match(r"[a-z]+", what)[0]))
 sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": package})
+name = "spack_repo.builtin.build_systems.makefile"
+giver = package if api == 1 else types.ModuleType(name)
+giver.MakefilePackage = object
+if api == 2:
+    sys.modules.update({name.rsplit(".", n)[0]: types.ModuleType(name.rsplit(".", n)[0]) for n in (1, 2, 3)})
+    sys.modules[name] = giver
 recipe = {"__file__": os.path.abspath("packaging/spack/package.py")}
 exec(compile(open(recipe["__file__"]).read(), recipe["__file__"], "exec"), recipe)
 one = recipe["Stridec"]()
@@ -230,7 +252,8 @@ assert {"sim"} == {word for word in given if "=" not in word} == set(variants), 
 assert {"mpi", "cuda", "lua", "xxhash", "uthash"} <= set(needs), needs
 PYTHON
 }
-check "Spack recipe" spack
+check "Spack recipe" spack 2
+check "Spack recipe, before Spack 1.0" spack 1
 versions() {
     [ "$(sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -n 1)" = "$version" ] ||
         { echo CHANGELOG.md; return 1; }

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import weakref
+from types import SimpleNamespace
 
 import device_array
 import numpy as np
@@ -177,6 +178,30 @@ def cache():
     check("a datatype that somebody holds is not freed", first.Get_size() == 400 * 8)
 
 
+def collected():
+    """Describes an array in a __del__ that the collector runs while another datatype is made."""
+    class Ring:
+        def __init__(self):
+            self.ring = self
+
+        def __del__(self):
+            found.append(stridec.datatype(a[:, 5]))
+
+    a, found, make = np.zeros((3, 50)), [], _datatype._make
+
+    def make_and_collect(*arguments):
+        gc.collect()
+        return make(*arguments)
+
+    gc.disable()
+    Ring()
+    _datatype._make = make_and_collect
+    stridec.datatype(a[:, ::7])
+    _datatype._make = make
+    gc.enable()
+    check("a __del__ makes a datatype while another one is made", len(found) == 1)
+
+
 def ownership():
     class Array(np.ndarray):
         pass
@@ -206,7 +231,9 @@ def errors():
     for array, what in ((constant, "read-only memory"), (shared, "shared elements")):
         check(f"mpi4py refuses to receive into {what}",
               refused(BufferError, "writable", comm.Irecv, stridec.message(array), left, 2))
-    for bad, words in ((np.array([None]), "objects"), (np.zeros(1, [("a", "O")]), "objects"), (np.float64(1), "scalar"),
+    hidden = np.ma.array(np.arange(3.0), mask=[0, 1, 0])
+    held = SimpleNamespace(__array_interface__={"shape": (2,), "typestr": "<f8", "data": bytes(16), "version": 3})
+    for bad, words in ((hidden, "masked"), (hidden[::2], "masked"), (held, "address"), (np.array([None]), "objects"), (np.zeros(1, [("a", "O")]), "objects"), (np.float64(1), "scalar"),
                        (3, "no array"), (b"bytes", "no array")):
         check(f"TypeError of {type(bad).__name__}: {words}", refused(TypeError, words, stridec.datatype, bad))
 
@@ -300,6 +327,7 @@ def main():
     constructors()
     columns()
     cache()
+    collected()
     ownership()
     errors()
     overlapping()

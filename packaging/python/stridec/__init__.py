@@ -5,8 +5,8 @@
 
 x may be a NumPy or CuPy array, a PyTorch tensor, or whatever offers __cuda_array_interface__, __array_interface__ or
 DLPack. It is sent from where it lies, and nothing is copied here. In GPU memory that takes a CUDA-aware MPI, or a
-program that was started by `stridec run`. Finish the work that writes x (synchronize its stream) before the call: MPI
-knows of no streams.
+program that was started by `stridec run`. MPI knows of no streams: before the call finish the work that writes x, or
+that uses what is received into, by cupy.cuda.get_current_stream().synchronize() or torch.cuda.synchronize().
 
 mpi4py is imported where the first of these functions is taken, so that this package alone starts no MPI.
 """

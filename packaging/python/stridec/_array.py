@@ -22,9 +22,12 @@ class Array(NamedTuple):
         return simplify(self.shape, self.strides) if self.itemsize else None
 
 
+MASKED = "a masked array: MPI can't leave elements out; send x.data and x.mask"
+
+
 def describe(x):
     """Returns the Array of x. Raises TypeError where x is no array, or one that MPI can't take."""
-    for name, read in (("torch", _from_torch), ("numpy", _from_numpy_scalar)):
+    for name, read in (("torch", _from_torch), ("numpy", _from_numpy_scalar), ("numpy.ma", _from_masked)):
         if name in sys.modules:
             array = read(sys.modules[name], x)
             if array:
@@ -55,16 +58,23 @@ def _from_numpy_scalar(numpy, x):
         raise TypeError(f"{type(x).__name__} is a scalar without memory of its own: use numpy.array(x)")
 
 
+def _from_masked(ma, x):
+    """Refuses NumPy's masked arrays: their interface does not tell of the mask."""
+    if isinstance(x, ma.MaskedArray):
+        raise TypeError(MASKED)
+
+
 def _from_interface(x, interface):
     """Reads the dictionary that both array interfaces share; a GPU's (version 2 and 3) and the host's (3)."""
     if interface.get("mask") is not None:
-        raise TypeError("a masked array: MPI can't leave elements out; send its data and its mask")
-    if "data" not in interface:
+        raise TypeError(MASKED)
+    data = interface.get("data")
+    if not (isinstance(data, (tuple, list)) and len(data) == 2):   # none, or an object that holds the bytes
         raise TypeError(f"{type(x).__name__}.__array_interface__ does not tell an address")
     kind, itemsize = _parse(interface["typestr"])
     if kind == "O" or getattr(getattr(x, "dtype", None), "hasobject", False):
         raise TypeError("an array of Python objects: MPI sends memory, not objects; use comm.send")
-    address, readonly = interface["data"]
+    address, readonly = data
     shape = tuple(map(int, interface["shape"]))
     strides = interface.get("strides")
     strides = compact(shape, itemsize) if strides is None else tuple(map(int, strides))

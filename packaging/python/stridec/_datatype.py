@@ -75,7 +75,7 @@ class _Buffer:
         return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, self.readonly), "version": 3}
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()   # the collector may run, within, a __del__ that calls stridec
 _cache = OrderedDict()
 _at_finalize = None   # the attribute of COMM_SELF by which MPI_Finalize empties the cache
 
