@@ -151,6 +151,13 @@ check "the standard ABI goes before MPICH by Python alone" serves mpi-abi all MP
 printf '#!/bin/sh\nexec %s "$@"\n' "$python" >"$work/python3" && chmod +x "$work/python3"
 check "a script in place of Python" serves mpich all MPI4PY_LIBMPI="$work/mpi/mpich/libmpi.so.12" "$work/python3" \
     "$work/job"
+mkdir "$work/planted" && cp -r "$work/py/mpi4py" "$work/planted"
+echo 'open("ran", "w")' >>"$work/planted/mpi4py/__init__.py"
+planted() {   # an mpi4py in the current folder is not run
+    (cd "$work/planted" && PYTHONPATH="" serves any all "$work/job")
+    [ ! -e "$work/planted/ran" ]
+}
+check "an mpi4py in the current folder" planted
 check "Python without an MPI" refuses "which MPI .*" all "$work/job"
 
 # ---- commands of stridec-mpi ----
