@@ -175,6 +175,8 @@ check "tune --mpi" serves_command mpi-abi all tune --mpi mpi-abi
 undecided() { ! serves_command any all doctor && grep -q "^stridec doctor: which MPI[?] Say --mpi" "$work/out"; }
 check "doctor does not guess" undecided
 check "inspect takes any" serves_command openmpi-4 all inspect 'd(8)'
+check "and prefers the launcher's" serves_command mpich all MPI_LOCALNRANKS=2 inspect 'd(8)'
+check "but does not need it" serves_command mpich mpichs OMPI_COMM_WORLD_RANK=0 inspect 'd(8)'
 
 # ---- a build folder ----
 installed built
