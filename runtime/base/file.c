@@ -56,6 +56,11 @@ int file_look(const char *path)
     return -1;
 }
 
+int file_in_place(const char *path, bool make, mode_t mode)
+{
+    return file_above_stdio(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | (make ? O_CREAT : 0), mode));
+}
+
 int file_make(const char *path, const char **why)
 {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;

@@ -25,6 +25,10 @@ int file_open(const char *path, int flags, enum file_from from, const char **why
 /* Opens a regular file of anybody for reading, links followed: for content that is only looked at. Returns a descriptor
  * above 2, or -1 with errno. */
 int file_look(const char *path);
+/* Opens what the user names for output and no draft can replace, such as a pipe: for writing, links followed; waits
+ * for a pipe's other end. `make`: makes a file with that mode, less the umask, if there is none. Returns a descriptor
+ * above 2, or -1 with errno. */
+int file_in_place(const char *path, bool make, mode_t mode);
 /* Makes a file with mode 0600 and opens it for reading and writing. Removes this user's old file of that name. */
 int file_make(const char *path, const char **why);
 /* Returns the file's bytes and a terminator, malloc'd; NULL if it has more than `most` bytes or can't be read. */

@@ -7,6 +7,7 @@
 #include "../../spec/spec.h"
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* ORDER EXIT_STATUS: the texts of --help in main.c. A command returns 0 when all is done. */
 #define EXIT_FAILED 1
@@ -144,7 +145,17 @@ bool arch_is_amd(const char *arch);
 int gpu_arch(int ordinal);
 /* Returns the first GPU's architecture, "sm_90", else the newest that NVRTC knows; NULL with *why. Static. */
 const char *arch_default(struct reason *why);
-/* Writes the whole file or nothing: makes a temporary file and renames it. Returns 0, or -1 with *why. */
-int write_output(const char *path, const void *data, size_t bytes, struct reason *why);
+/* A file that the user names for output. Regular files, also behind links, are replaced when all is written; others,
+ * such as pipes and /dev/null, are written in place. */
+struct output {
+    int fd;
+    char *draft, *path;   /* NULL: written in place */
+};
+/* Opens it. `mode` is that of a new file, less the umask. Returns false with errno. */
+bool output_open(struct output *o, const char *path, mode_t mode);
+/* Closes it after its descriptor was closed; keeps the old file if not good. Returns false with errno. */
+bool output_close(struct output *o, bool good);
+/* Writes all of such a file. Returns 0, or -1 with *why. */
+int write_output(const char *path, mode_t mode, const void *data, size_t bytes, struct reason *why);
 
 #endif

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool arch_is_valid(const char *arch)
@@ -54,9 +55,50 @@ const char *arch_default(struct reason *why)
     return name;
 }
 
-int write_output(const char *path, const void *data, size_t bytes, struct reason *why)
+/* Returns a new descriptor for standard output if that is the file, else -1: with `-o /dev/stdout >>FILE` it is a
+ * regular one. */
+static int standard_output(const struct stat *st)
 {
-    if (file_replace(path, 0644, data, bytes))
+    struct stat own;
+    if (fstat(STDOUT_FILENO, &own) != 0 || own.st_dev != st->st_dev || own.st_ino != st->st_ino)
+        return -1;
+    fflush(stdout);
+    return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+bool output_open(struct output *o, const char *path, mode_t mode)
+{
+    struct stat st;
+    mode_t mask = umask(0);
+    umask(mask);
+    bool there = stat(path, &st) == 0, dangling = !there && lstat(path, &st) == 0;
+    *o = (struct output){.fd = there ? standard_output(&st) : -1};
+    if (o->fd >= 0)
+        return true;
+    if (dangling || (there && !S_ISREG(st.st_mode))) {
+        o->fd = file_in_place(path, dangling, mode);
+        return o->fd >= 0;
+    }
+    o->path = there ? realpath(path, NULL) : strdup(path);
+    o->fd = o->path ? file_draft(o->path, mode & ~mask, &o->draft) : -1;
+    if (o->fd < 0)
+        free(o->path);
+    return o->fd >= 0;
+}
+
+bool output_close(struct output *o, bool good)
+{
+    bool done = o->draft ? file_publish(o->draft, o->path, good) : good;
+    int error = errno;
+    free(o->path);
+    errno = error;
+    return done;
+}
+
+int write_output(const char *path, mode_t mode, const void *data, size_t bytes, struct reason *why)
+{
+    struct output o;
+    if (output_open(&o, path, mode) && output_close(&o, file_write(o.fd, data, bytes)))
         return 0;
     snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
     return -1;

@@ -99,9 +99,9 @@ static int add_file(struct job *j, const char *folder, const char *name)
 /* Writes the timelines of a folder to one file. */
 static int join(const char *folder, struct dirent **names, int n, const char *path)
 {
-    char *draft;
-    int fd = file_draft(path, 0644, &draft), status = 0;
-    struct job j = {.to = fd < 0 ? NULL : fdopen(fd, "w")};
+    struct output o;
+    int status = 0;
+    struct job j = {.to = output_open(&o, path, 0666) ? fdopen(o.fd, "w") : NULL};
     if (!j.to)
         return failure("trace", "%s can't be written: %s", path, strerror(errno));
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", j.to);
@@ -111,7 +111,7 @@ static int join(const char *folder, struct dirent **names, int n, const char *pa
     bool good = !ferror(j.to);
     if (fclose(j.to))
         good = false;
-    bool published = file_publish(draft, path, good && !status);
+    bool published = output_close(&o, good && !status);
     if (!status && !published)
         status = failure("trace", "%s can't be written: %s", path, strerror(errno));
     if (status)

@@ -106,11 +106,87 @@ static void all_ranks_are_named(void **state)
     checkup_free(&odd), checkup_free(&all);
 }
 
+/* --- files --- */
+
+static bool holds(const char *name, const char *wanted)
+{
+    char text[64] = "";
+    FILE *f = fopen(in_folder(name), "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    return n == strlen(wanted) && strcmp(text, wanted) == 0;
+}
+
+static mode_t mode_of(const char *name)
+{
+    struct stat st;
+    return lstat(in_folder(name), &st) ? 0 : st.st_mode;
+}
+
+static int put(const char *name, const char *text)
+{
+    struct reason why;
+    return write_output(in_folder(name), 0666, text, strlen(text), &why);
+}
+
+static void files_are_replaced(void **state)
+{
+    (void)state;
+    mode_t old = umask(027);
+    assert_int_equal(put("file", "one"), 0);
+    assert_true(holds("file", "one"));
+    assert_int_equal(mode_of("file"), S_IFREG | 0640);
+    umask(old);
+    assert_int_equal(symlink("file", in_folder("link")), 0);
+    assert_int_equal(put("link", "two"), 0);
+    assert_true(S_ISLNK(mode_of("link")) && holds("file", "two"));
+    assert_int_equal(symlink("later", in_folder("dangling")), 0);
+    assert_int_equal(put("dangling", "three"), 0);
+    assert_true(S_ISLNK(mode_of("dangling")) && holds("later", "three"));
+    assert_int_equal(put(".", "four"), -1);
+    assert_int_equal(put("none/file", "four"), -1);
+}
+
+static void others_are_written_in_place(void **state)
+{
+    char text[16] = "";
+    (void)state;
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    int fd = open(path, O_RDWR | O_NONBLOCK);
+    assert_int_equal(put("pipe", "word"), 0);
+    assert_int_equal(read(fd, text, sizeof text), 4);
+    assert_string_equal(text, "word");
+    assert_true(S_ISFIFO(mode_of("pipe")));
+    assert_int_equal(symlink("pipe", in_folder("to_pipe")), 0);
+    assert_int_equal(put("to_pipe", "more"), 0);
+    assert_int_equal(read(fd, text, sizeof text), 4);
+    assert_string_equal(text, "more");
+    assert_true(S_ISLNK(mode_of("to_pipe")) && S_ISFIFO(mode_of("pipe")));
+    close(fd);
+}
+
+/* By a link of the folder: what is wrong must not replace the system's /dev/stdout. */
+static void print_output(const struct checkup *c)
+{
+    (void)c;
+    printf("before ");
+    assert_int_equal(put("stdout", "text "), 0);
+    printf("after");
+}
+
+static void standard_output_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink("/proc/self/fd/1", in_folder("stdout")), 0);
+    assert_string_equal(printed(print_output, NULL), "before text after");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ended_and_hanging),           cmocka_unit_test(texts_are_utf8),
-        cmocka_unit_test(all_ranks_are_named),
+        cmocka_unit_test(all_ranks_are_named),         cmocka_unit_test(files_are_replaced),
+        cmocka_unit_test(others_are_written_in_place), cmocka_unit_test(standard_output_goes_on),
     };
     snprintf(folder, sizeof folder, "/tmp/stridec.XXXXXX");
     if (!mkdtemp(folder)) return 1;
