@@ -47,6 +47,7 @@ variables() {
         grep -Eq '^warn +variables +STRIDEC_TRANSPORT=onehsot is not allowed .*; did you mean oneshot[?]$' "$work/out" &&
         grep -Eq '^ok +variables +STRIDEC_KEEP=7$' "$work/out"
 }
+disabled() { STRIDEC_DISABLE=1 says 0 '^warn +variables +STRIDEC_DISABLE leaves every call to the MPI; this one is not CUDA-aware'; }
 one_fix_each() {   # every line that is no ok has a mend
     STRIDEC_LGO=1 STRIDEC_DISABLE=1 "$stridec" doctor |
         awk '/^(warn|bad)/ { if (open) { print; wrong = 1 } open = 1; next } /^ +fix: [^ ]/ { open = 0; next } { if (open) { print; wrong = 1 } open = 0 }
@@ -112,6 +113,7 @@ progress() {   # of gen: on a terminal alone, and on standard error
 if [ -z "${MPI_TEST_SECOND:-}" ]; then
     check "what it says of the system" system
     check "variables, and which may be meant" variables
+    check "an MPI on its own" disabled
     check "each warning has its mend" one_fix_each
     check "a folder of modules against the GPU" ahead
     check "JSON" json
