@@ -165,11 +165,26 @@ clears() {   # an mpirun in whose jobs nothing is preloaded
     mkdir "$work/bin" && printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1" || env\n' >"$work/bin/mpirun" && chmod +x "$work/bin/mpirun" &&
         PATH=$work/bin:$PATH program 1 "^bad +preload +$work/bin/mpirun, or what it starts, clears LD_PRELOAD" "$halo"
 }
+late() {   # LD_PRELOAD behind a long environment
+    mkdir "$work/late" && printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1" && exit
+i=0; while [ $((i += 1)) -le 2000 ]; do echo "NAME_$i=a long value"; done; shift 2; exec "$@"\n' >"$work/late/mpirun" &&
+        chmod +x "$work/late/mpirun" && PATH=$work/late:$PATH program 0 "^ok +preload +$work/late/mpirun leaves LD_PRELOAD" "$halo"
+}
+nowhere() {   # the command is not where stridec-mpi looks
+    mkdir -p "$work/a/b/c/d/e" && cp "$build/stridec-mpi" "$work/a/b/c/d/e/" && cp "$build/libstridec.so" "$work/a/b/c/d/e/" || return 1
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/a/b/c/d/e/stridec-mpi" doctor "$halo" | tee "$work/out"
+    grep -Eq '^- +preload +not checked: no command stridec' "$work/out" || return 1
+    mkdir "$work/a/bin" && cp "$stridec" "$work/a/bin/" && cp "$build/stridec-mpi" "$work/a/bin/" && cp "$build/libstridec.so" "$work/a/bin/" &&
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/a/b/c/d/e/stridec-mpi" doctor "$halo" | tee "$work/out" &&
+        grep -Eq '^ok +preload ' "$work/out"
+}
 python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
 if [ -z "${MPI_TEST_SECOND:-}" ]; then
     check "an MPI program" program 0 "^ok +program +$halo needs Open MPI \\(libmpi.so.40, /.*\\), for which stridec is" "$halo"
     [ -n "${san:-}" ] || check "which is preloaded under mpirun" grep -Eq '^ok +preload ' "$work/out"
     check "a launcher that clears the environment" clears
+    [ -n "${san:-}" ] || check "and one behind a long environment" late
+    [ -n "${san:-}" ] || check "a build that does not find the command" nowhere
     check "a program of PATH without MPI" program 0 '^ok +program +/.*/true is dynamic, and needs no MPI itself' true
     [ -z "$python" ] || check "mpi4py's MPI" program 0 '^ok +program +its mpi4py needs Open MPI .libmpi.so.40, /' "$python"
     check "mpi4py without its MPI" no_mpi4py_mpi
