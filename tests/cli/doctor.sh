@@ -251,6 +251,10 @@ wrong() {   # a byte that another process's memory brings
         grep -Eq '^ok +host shared ' "$work/out" && grep -Eq '^- +device zerocopy +not available: no GPU on every rank' "$work/out" &&
         grep -q 'fix: please report it .*leave STRIDEC_TRANSPORT=zerocopy' "$work/out"
 }
+some() {   # one rank asks for messages: all send them
+    job 0 '^ok +host mpi +[0-9]+ messages, [0-9.]+ MB: every byte is right' 1 "$stridec" doctor --messages : -n 1 "$stridec" doctor &&
+        job 0 '^ok +host mpi +[0-9]+ messages' 1 "$stridec" doctor : -n 1 "$stridec" doctor --messages
+}
 off() { job 0 '^- +host shared +not available: STRIDEC_HOST=off' 2 env STRIDEC_HOST=off "$stridec" doctor --messages; }
 check "a step without PMI" slurm
 case $("$stridec" doctor) in *"libstridec.so, for MPICH"*) check "an MPI_Init that ends the process" no_init ;; esac
@@ -263,6 +267,7 @@ if [ -z "${san:-}" ]; then   # mpirun can't take the sanitizer
     check "messages to one rank" job 0 '^warn +messages +rank 0: none sent|^warn +messages +none sent' 1 "$stridec" doctor --messages
     check "messages by each protocol" messages
     [ -n "${MPI_TEST_SECOND:-}" ] || check "messages of a CUDA-aware MPI" aware
+    check "messages that one rank asks for" some
     check "a wrong byte in a message" wrong
     [ -n "${MPI_TEST_SECOND:-}" ] || check "a protocol that is switched off" off
 fi
