@@ -21,7 +21,9 @@ $(BUILD)/tests/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) -Wno-stringop-overflow -c $< -o $@
 $(UNIT): %: %.o $(BUILD)/libcore.a $(BUILD)/liblua.a
-	$(MPICC) $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka -ldl -lm
+	$(MPICC) $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka -ldl -lm
+# Parts of the command.
+$(BUILD)/tests/unit/test_command: $(patsubst %,$(BUILD)/runtime/command/%.o,capture checkup messages text)
 
 unit-tests: $(UNIT)
 .SECONDARY: $(UNIT:%=%.o)

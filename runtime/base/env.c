@@ -67,7 +67,8 @@ _Static_assert(sizeof(enum env_transport) == sizeof(int) && sizeof(enum env_engi
                sizeof(enum env_host) == sizeof(int), "AS_INT sets them");
 #define AT(field) offsetof(struct env, field)
 static const struct variable variables[] = {
-    {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI", NULL},
+    {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL,
+     "every call goes straight to the MPI, which must be CUDA-aware for buffers on the GPU", NULL},
     {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written", NULL},
     {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_INT, "how messages travel", NULL},
     {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL,

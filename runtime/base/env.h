@@ -63,7 +63,7 @@ void env_check(void);
  * is wrong. */
 typedef void env_visit(void *arg, const char *name, const char *value, const char *problem);
 void env_each(env_visit *each, void *arg);
-/* For `stridec doctor --messages`, on all ranks alike. env_widen, before MPI_Init: what is not set lets every protocol
+/* For `stridec doctor` in a job, on all ranks alike. env_widen, before MPI_Init: what is not set lets every protocol
  * be used, at once. env_force, with no message under way: sets STRIDEC_TRANSPORT anew. */
 void env_widen(void);
 void env_force(enum env_transport transport);

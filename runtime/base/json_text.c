@@ -1,17 +1,17 @@
 /* json_text.c: see json_text.h. */
 #include "json_text.h"
-#include <stdbool.h>
 
-/* Returns the bytes of the UTF-8 character at c; 0 if there is none. */
-static int utf8_bytes(const char *c)
+int utf8_bytes(const char *text)
 {
-    const unsigned char *u = (const unsigned char *)c;
-    int n = *u < 0x80 ? 1 : *u >= 0xc2 && *u < 0xe0 ? 2 : (*u & 0xf0) == 0xe0 ? 3 : *u >= 0xf0 && *u < 0xf5 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if ((u[i] & 0xc0) != 0x80) return 0;
-    bool over = (*u == 0xe0 && u[1] < 0xa0) || (*u == 0xed && u[1] > 0x9f) || (*u == 0xf0 && u[1] < 0x90) ||
-                (*u == 0xf4 && u[1] > 0x8f);
-    return over ? 0 : n;
+    const unsigned char *at = (const unsigned char *)text, first = at[0];
+    unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (first < 0x80) return 1;
+    if (first < 0xc2 || first > 0xf4 || at[1] < least || at[1] > most) return 0;
+    int n = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    for (int i = 2; i < n; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    return n;
 }
 
 void json_text(FILE *f, const char *text, const char *instead)

@@ -29,7 +29,7 @@ static struct {
     atomic_size_t used;   /* above `most`: spans were dropped */
     size_t written;       /* of `used`; under the lock */
     char *path, title[48];
-    int rank;
+    int rank, ranks;
     pid_t process;
 } own;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,12 +76,13 @@ static bool start(int rank, const char *file)
     return true;
 }
 
-void trace_start(int rank, const char *file)
+void trace_start(int rank, int ranks, const char *file)
 {
     const char *folder = env_get()->trace;
     if (!folder) return;
     pthread_mutex_lock(&lock);
     if (!own.path) {
+        own.ranks = ranks;
         if (start(rank, file)) atomic_store(&trace_on, true);
         else log_write(LOG_WARN, "STRIDEC_TRACE=%s: no timeline is recorded: %s", folder, strerror(errno));
     }
@@ -112,7 +113,7 @@ void trace_finish(void)
     pthread_mutex_lock(&lock);
     size_t used = atomic_load(&own.used), n = used < own.most ? used : own.most;
     bool fresh = own.path && used != own.written;
-    struct trace_record t = {own.spans, n, used - n, own.rank, own.title};
+    struct trace_record t = {own.spans, n, used - n, own.rank, own.ranks, own.title};
     if (fresh && !trace_write(own.path, &t)) log_write(LOG_WARN, "%s can't be written: %s", own.path, strerror(errno));
     if (fresh && t.dropped)
         log_write(LOG_WARN, "%s lacks the last %llu events: STRIDEC_TRACE_MIB=%d was full", own.path,

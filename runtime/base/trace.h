@@ -32,8 +32,8 @@ extern _Thread_local const char *trace_way;
 #pragma GCC visibility pop
 
 /* Begins recording if STRIDEC_TRACE is set, the first time; `file` names the file in that folder, without ".json".
- * Called at MPI_Init. */
-void trace_start(int rank, const char *file);
+ * `ranks` is the size of the world, 0 without one. Called at MPI_Init. */
+void trace_start(int rank, int ranks, const char *file);
 /* Writes the file with all that has been recorded. A later call writes it anew. Called at MPI_Finalize, at MPI_Abort,
  * and when the process exits. Returns at once if nothing is new, and in a child of the process that recorded. */
 void trace_finish(void);

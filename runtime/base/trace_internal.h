@@ -9,6 +9,7 @@ struct trace_record {
     size_t n;
     uint64_t dropped;   /* spans for which there was no room */
     int rank;           /* the number of the process in the file */
+    int ranks;          /* of the job; 0 if not known */
     const char *title;  /* "rank 3" */
 };
 /* Writes the file. Returns false with errno. */

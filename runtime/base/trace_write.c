@@ -99,8 +99,8 @@ static void write_rest(FILE *f, const struct trace_record *t)
 {
     char node[256] = "";
     gethostname(node, sizeof node - 1);
-    fprintf(f, "\"otherData\":{\"rank\":%d,\"dropped\":%llu,\"clock\":%lld,\"node\":", t->rank,
-            (unsigned long long)t->dropped, (long long)(now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC)));
+    fprintf(f, "\"otherData\":{\"rank\":%d,\"ranks\":%d,\"dropped\":%llu,\"clock\":%lld,\"node\":", t->rank,
+            t->ranks, (unsigned long long)t->dropped, (long long)(now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC)));
     json_text(f, node, "?");
     fputs("}}\n", f);
 }

@@ -77,6 +77,19 @@ static bool read_all(int from, char *out, size_t bytes, int64_t until)
     }
 }
 
+/* Waits until `until` for the child's end: one that has closed its output may still run. Then ends it and its group.
+ * Returns false if it had to, or if there is no such child. */
+static bool wait_until(pid_t child, int64_t until, int *status)
+{
+    pid_t got;
+    while ((got = waitpid(child, status, WNOHANG)) == 0 && now_ms() < until) poll(NULL, 0, 1);
+    if (got != 0) return got == child;
+    kill(-child, SIGKILL);
+    while (waitpid(child, status, 0) < 0 && errno == EINTR)
+        ;
+    return false;
+}
+
 int capture(char *const argv[], char *out, size_t bytes, int seconds)
 {
     int ends[2], status = 0;
@@ -86,14 +99,13 @@ int capture(char *const argv[], char *out, size_t bytes, int seconds)
         return -1;
     int error = start(argv, ends[1], &child);
     close(ends[1]);
-    bool ended = error == 0 && read_all(ends[0], out, bytes, now_ms() + 1000 * (int64_t)seconds);
+    int64_t until = now_ms() + 1000 * (int64_t)seconds;
+    bool ended = error == 0 && read_all(ends[0], out, bytes, until);
     close(ends[0]);
     if (error != 0)
         return -1;
     if (!ended)
         kill(-child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
+    ended = wait_until(child, until, &status) && ended;
     return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

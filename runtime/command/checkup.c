@@ -1,5 +1,6 @@
 /* checkup.c: see checkup.h. */
 #include "checkup.h"
+#include "base/json_text.h"
 #include "command.h"
 
 #include <stdarg.h>
@@ -23,25 +24,11 @@ static void *needed(void *memory)
 
 /* ---- texts ---- */
 
-/* Returns the bytes of the UTF-8 character at `text`; 0 if there is none. */
-static int character_bytes(const char *text)
-{
-    unsigned char first = (unsigned char)text[0];
-    int n = first < 0x80                    ? 1
-            : first >= 0xc2 && first < 0xe0 ? 2
-            : (first & 0xf0) == 0xe0        ? 3
-            : (first & 0xf8) == 0xf0        ? 4
-                                            : 0;
-    for (int i = 1; i < n; i++)
-        if (((unsigned char)text[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
 /* Makes it one line of UTF-8: names of files may hold any byte. */
 static void clean(char *text)
 {
     for (int n; *text; text += n) {
-        n = character_bytes(text);
+        n = utf8_bytes(text);
         if (n == 0 || (n == 1 && ((unsigned char)*text < ' ' || *text == 0x7f))) *text = n ? ' ' : '?', n = 1;
     }
 }
@@ -174,19 +161,21 @@ void checkup_merge(struct checkup *c, const char *packed, int rank, int ranks)
     free(copy);
 }
 
-/* Writes the ranks of a finding, "0-3,5"; "" if lists were not merged. */
-static void ranks_text(const struct checkup *c, const struct finding *f, char *text, size_t bytes)
+/* Returns the ranks of a finding, "0-3,5", malloc'd; "" if lists were not merged. */
+static char *ranks_text(const struct checkup *c, const struct finding *f)
 {
-    size_t used = 0;
-    *text = '\0';
-    for (int i = 0, end; i < c->ranks; i = end + 1) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = needed(open_memstream(&text, &bytes));
+    for (int i = 0, end, any = 0; i < c->ranks; i = end + 1) {
         for (end = i; end < c->ranks && f->ranks[end]; end++)
             ;
         if (end == i) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%d", used ? "," : "", i);
-        if (end - 1 > i && used < bytes) used += (size_t)snprintf(text + used, bytes - used, "-%d", end - 1);
-        if (used >= bytes) return;
+        fprintf(out, "%s%d", any++ ? "," : "", i);
+        if (end - 1 > i) fprintf(out, "-%d", end - 1);
     }
+    if (fclose(out) != 0) needed(NULL);
+    return needed(text);
 }
 
 /* ---- output ---- */
@@ -198,24 +187,22 @@ void checkup_print(const struct checkup *c)
 {
     for (int i = 0; i < c->count; i++) {
         const struct finding *f = &c->finding[i];
-        char ranks[256], *line;
-        ranks_text(c, f, ranks, sizeof ranks);
+        char *ranks = ranks_text(c, f), *line;
         const char *word = strpbrk(ranks, ",-") ? "ranks " : "rank ";
         if (asprintf(&line, "%s%s%s%s", *ranks ? word : "", ranks, *ranks ? ": " : "", f->text) < 0)
             line = needed(NULL);
         printf("%s%-4s%s %-*s ", text_colour(COLOURS[f->level]), f->level == LEVEL_NONE ? "-" : LEVEL[f->level],
                text_colour(COLOUR_NONE), NAME_COLUMNS - 1, f->name);
         text_wrap(TEXT_AT, TEXT_AT, line);
-        free(line);
+        free(line), free(ranks);
         if (*f->fix) text_wrap(printf("%*sfix: ", TEXT_AT, ""), TEXT_AT + 5, f->fix);
     }
 }
 
 static void print_string(const char *key, const char *text)
 {
-    printf("\"%s\": \"", key);
-    for (; *text; text++) printf("%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
-    printf("\"");
+    printf("\"%s\": ", key);
+    json_text(stdout, text, "?");
 }
 
 void checkup_print_json(const struct checkup *c, const char *version)
@@ -228,13 +215,13 @@ void checkup_print_json(const struct checkup *c, const char *version)
     for (int i = 0; i < c->count; i++) {
         const struct finding *f = &c->finding[i];
         const char *keys[] = {"level", "check", "name", "text", "fix", "ranks"};
-        char ranks[256];
-        ranks_text(c, f, ranks, sizeof ranks);
+        char *ranks = ranks_text(c, f);
         const char *values[] = {LEVEL[f->level], f->check, f->name, f->text, f->fix, ranks};
         printf("%s\n  {", i ? "," : "");
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
             printf("%s", k ? ", " : ""), print_string(keys[k], values[k]);
         printf("}");
+        free(ranks);
     }
     printf("\n]}\n");
 }

@@ -7,6 +7,7 @@
 #include "../../spec/spec.h"
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* ORDER EXIT_STATUS: the texts of --help in main.c. A command returns 0 when all is done. */
 #define EXIT_FAILED 1
@@ -144,7 +145,7 @@ bool arch_is_amd(const char *arch);
 int gpu_arch(int ordinal);
 /* Returns the first GPU's architecture, "sm_90", else the newest that NVRTC knows; NULL with *why. Static. */
 const char *arch_default(struct reason *why);
-/* Writes the whole file or nothing: makes a temporary file and renames it. Returns 0, or -1 with *why. */
-int write_output(const char *path, const void *data, size_t bytes, struct reason *why);
+/* Writes a file that the user named, as output_write does. Returns 0, or -1 with *why. */
+int save_file(const char *path, mode_t mode, const void *data, size_t bytes, struct reason *why);
 
 #endif

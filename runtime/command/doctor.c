@@ -76,14 +76,16 @@ static void say_rest(void)
     fflush(stdout);
 }
 
-/* Collects the findings of all ranks on rank 0, and those of --messages. Returns false on other ranks. */
+/* Collects the findings of all ranks on rank 0, and those of --messages, which one rank asks of all. Returns false on
+ * other ranks. */
 static bool of_all_ranks(struct checkup *c, bool messages)
 {
     unsaid = c;
     atexit(say_rest);
-    if (messages) env_widen();
-    ranks_begin(messages);
+    env_widen();
+    ranks_begin();
     unsaid = NULL;
+    messages = ranks_any(messages);
     int rank = ranks_own(), n = ranks_count();
     char *own = checkup_pack(c), **list = ranks_gather(own);
     struct checkup all = {.check = messages ? "messages" : "launcher"};

@@ -150,11 +150,17 @@ static bool follow_script(struct checkup *c, const char *path, char program[PATH
 /* Starts `stridec run -- env` by the mpirun on PATH, and looks whether the library is still preloaded there. */
 static void check_preload(struct checkup *c)
 {
-    static const char *const places[] = {"stridec", "../../bin/stridec", "../../../bin/stridec", NULL};
-    char run[PATH_MAX], mpirun[PATH_MAX], out[16384];
+    static const char *const places[] = {"stridec", "../../bin/stridec", "../../../bin/stridec",
+                                         "../../../../bin/stridec", NULL};
+    static char out[8 << 20];   /* Linux lets an environment have 6 MiB at most */
+    char run[PATH_MAX], mpirun[PATH_MAX];
     flavour_set set;
-    if (doctor_start() != START_NONE || !programs_tool("mpirun", mpirun) || !find_beside(places, run)) return;
+    if (doctor_start() != START_NONE || !programs_tool("mpirun", mpirun)) return;
     if (!doctor_mpirun_fits(needs_of_mpirun(mpirun, &set))) return; /* doctor_mpirun has reported it */
+    if (!find_beside(places, run)) {
+        checkup_add_named(c, LEVEL_NONE, "preload", "not checked: no command stridec where this build looks for it");
+        return;
+    }
     int status =
         capture((char *[]){mpirun, (char *)(uintptr_t) "-n", (char *)(uintptr_t) "1", run, (char *)(uintptr_t) "run",
                            (char *)(uintptr_t) "--", (char *)(uintptr_t) "env", NULL},

@@ -178,7 +178,10 @@ void doctor_variables(struct checkup *c)
     env_each(variable, &v);
     if (!v.set) checkup_add(c, LEVEL_OK, "no STRIDEC_* is set");
     if (env_get()->disable) {
-        checkup_add(c, LEVEL_WARN, "STRIDEC_DISABLE leaves every call to the MPI");
+        checkup_add(c, LEVEL_WARN, "STRIDEC_DISABLE leaves every call to the MPI%s",
+                    stridec_mpi_cuda_aware() ? ""
+                                             : "; this one is not CUDA-aware: programs that give it buffers on the GPU "
+                                               "fail, or end in a crash");
         checkup_fix(c, "unset STRIDEC_DISABLE");
     }
 }

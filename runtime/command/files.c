@@ -1,5 +1,5 @@
 /* files.c: names of architectures; files written whole or not at all. */
-#include "base/file.h"
+#include "base/output.h"
 #include "command.h"
 #include "device/driver.h"
 #include "device/gpu_runtime.h"
@@ -54,9 +54,9 @@ const char *arch_default(struct reason *why)
     return name;
 }
 
-int write_output(const char *path, const void *data, size_t bytes, struct reason *why)
+int save_file(const char *path, mode_t mode, const void *data, size_t bytes, struct reason *why)
 {
-    if (file_replace(path, 0644, data, bytes))
+    if (output_write(path, mode, data, bytes))
         return 0;
     snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
     return -1;

@@ -116,9 +116,10 @@ static flavour_set guess(flavour_set set, const char *file, struct needs *n)
     return set == (1u << MPICH | 1u << STANDARD) ? 1u << MPICH : set;
 }
 
-/* Narrows the installed flavours to those that fit the program, NULL for none. Returns false with `why`. */
-static bool choose(const char *file, const char *program, flavour_set *set, char why[FLAVOUR_WHY])
+/* Narrows the installed flavours to those that fit the wish. Returns false with `why`. */
+static bool choose(const struct flavour_wish *wish, flavour_set *set, char why[FLAVOUR_WHY])
 {
+    const char *program = wish->program;
     flavour_set had = *set;
     char text[NAMES_MAX], fit[NAMES_MAX];
     struct needs n = {.set = FLAVOUR_ALL, .family = MPI_FAMILY_NONE};
@@ -127,10 +128,11 @@ static bool choose(const char *file, const char *program, flavour_set *set, char
         return fails(why, "%s needs %s%s%s: installed are builds for %s", program, n.library, n.set ? ", " : "",
                      names_of(n.set, fit), names_of(had, text));
     if (*n.path && one(*set)) return true;
-    if (!(*set &= of_launcher()))
+    if (wish->any) *set = prefer(*set, of_launcher());
+    else if (!(*set &= of_launcher()))
         return fails(why, "this is a rank of %s: installed are builds for %s", names_of(of_launcher(), fit),
                      names_of(had & n.set, text));
-    *set = guess(*set, file, &n);
+    *set = guess(*set, wish->file, &n);
     return true;
 }
 
@@ -150,7 +152,7 @@ bool flavour_find(const struct flavour_wish *wish, char path[PATH_MAX], char why
     flavour_set set = all_installed(wish->file);
     if (!set) return fails(why, "%s is neither beside this program nor in ../lib/stridec/MPI", wish->file);
     if (wish->name) return find_named(wish, path, why);
-    if (!choose(wish->file, wish->program, &set, why)) return false;
+    if (!choose(wish, &set, why)) return false;
     if (!wish->any && !one(set))
         return fails(why, "which MPI%s%s? Say --mpi and one of %s", wish->program ? " does this program use: " : "",
                      wish->program ? wish->program : "", names_of(set, text));

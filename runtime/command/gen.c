@@ -19,6 +19,7 @@
 #include <xxhash.h>
 
 #define ARCHS_MAX 32
+#define MODE 0644   /* kernel/aot.c takes no file that others may write to */
 
 struct job {
     const char *folder;
@@ -47,7 +48,7 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
                       : gpu_runtime->jit_compile(source, file, arch, false, &image, &bytes, why);
     if (status == 0)
-        status = write_output(path, image, bytes, why);
+        status = save_file(path, MODE, image, bytes, why);
     if (status == 0)
         fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
                 (unsigned long long)XXH64(image, bytes, 0), gen_version());
@@ -64,7 +65,7 @@ static int write_shape(struct job *job, enum target target, const char *shape, c
     uint64_t hash = XXH64(shape, strlen(shape), 0);
     snprintf(path, sizeof path, "%s/%016llx%s%s.%s", job->folder, (unsigned long long)hash, arch ? "." : "",
              arch ? arch : "", endings[target]);
-    int status = write_output(path, source, strlen(source), why);
+    int status = save_file(path, MODE, source, strlen(source), why);
     if (status == 0 && target != TARGET_HIP)
         status = write_module(job, target, shape, source, arch ? arch : host_compiler_machine(), why);
     if (status == 0)
@@ -231,7 +232,7 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
     snprintf(path, sizeof path, "%s/manifest", job->folder);
-    if (status == 0 && job->targets != 1 << TARGET_HIP && write_output(path, text, bytes, &why) != 0)
+    if (status == 0 && job->targets != 1 << TARGET_HIP && save_file(path, MODE, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
     if (status == 0)
         print_summary(job, spec, path);

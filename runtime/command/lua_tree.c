@@ -34,13 +34,20 @@ static int drop(lua_State *L)
 
 /* ---- facts ---- */
 
-static int64_t gcd(int64_t a, int64_t b)
+static uint64_t magnitude(int64_t a)
 {
+    return a < 0 ? -(uint64_t)a : (uint64_t)a;
+}
+
+/* Returns the greatest common divisor; of those that only 2^63 divides, 2^62. */
+static int64_t gcd(int64_t one, int64_t other)
+{
+    uint64_t a = magnitude(one), b = magnitude(other);
     while (b) {
-        int64_t rest = a % b;
+        uint64_t rest = a % b;
         a = b, b = rest;
     }
-    return a < 0 ? -a : a;
+    return a > INT64_MAX ? (int64_t)(a / 2) : (int64_t)a;
 }
 
 /* Returns a divisor of all lengths, steps and offsets below the root, and of `g`. */

@@ -85,7 +85,9 @@ void needs_read(const char *program, struct needs *n)
 bool needs_ask_python(const char *python, struct needs *n)
 {
     enum { SECONDS = 60 };   /* Python on a slow file system */
-    static const char import[] = "import mpi4py; mpi4py.rc.initialize = mpi4py.rc.finalize = False\n"
+    /* Without the present folder, where `python -c` looks first: anybody may have put an mpi4py there. */
+    static const char import[] = "import sys; sys.path[:] = [p for p in sys.path if p]\n"
+                                 "import mpi4py; mpi4py.rc.initialize = mpi4py.rc.finalize = False\n"
                                  "print('mpi4py', flush=True); from mpi4py import MPI\n"
                                  "print(*[l for l in open('/proc/self/maps') if '/libmpi' in l], sep='')";
     static char out[1 << 16];

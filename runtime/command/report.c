@@ -27,7 +27,7 @@ static int write_report(const char *path, const char *output, const char *json, 
     char *html = page_of_run(json, length, &bytes, &why);
     if (!html)
         return failure("report", "%s: %s", path, why.text);
-    int status = write_output(output, html, bytes, &why);
+    int status = save_file(output, 0666, html, bytes, &why);
     free(html);
     if (status != 0)
         return failure("report", "%s", why.text);

@@ -1,5 +1,6 @@
 /* trace.c: stridec trace: joins the timelines that the ranks of a job wrote for STRIDEC_TRACE (base/trace_write.c). */
 #include "base/file.h"
+#include "base/output.h"
 #include "command.h"
 
 #include <dirent.h>
@@ -19,20 +20,30 @@ struct job {
     int64_t clock;           /* of the first file, whose times stay as they are */
     char node[256];
     bool shifted;            /* there are files of other nodes */
+    int ranks, left;         /* of the job of 0.json, 0 if not known; files of ranks that it lacks */
 };
 
 /* The last line of a file. */
 struct rest {
+    int rank, ranks;
     unsigned long long dropped;
     int64_t clock;
     char node[256];
 };
 
+/* Returns 1 for the names that interpose/init.c gives: "3.json", "3-PROCESS.json", "process-PROCESS.json". */
 static int is_timeline(const struct dirent *e)
 {
-    const char *end = strrchr(e->d_name, '.');
-    bool starts = (*e->d_name >= '0' && *e->d_name <= '9') || !strncmp(e->d_name, "process-", 8);
-    return starts && end && !strcmp(end, ".json");
+    static const char digits[] = "0123456789", alone[] = "process-";
+    const char *at = e->d_name;
+    size_t n = strncmp(at, alone, strlen(alone)) == 0 ? strlen(alone) : strspn(at, digits);
+    at += n;
+    if (n && (at[-1] == '-' || *at == '-')) {
+        at += *at == '-';
+        n = strspn(at, digits);
+        at += n;
+    }
+    return n && strcmp(at, ".json") == 0;
 }
 
 /* Writes an event, a line, with its time moved by `shift` nanoseconds. */
@@ -57,18 +68,28 @@ static bool read_rest(const char *text, struct rest *r)
     const char *at = strstr(text, "\n],\n\"otherData\":");
     *r = (struct rest){0};
     return at && sscanf(at,
-                        "\n],\n\"otherData\":{\"rank\":%*d,\"dropped\":%llu,\"clock\":%" SCNd64
+                        "\n],\n\"otherData\":{\"rank\":%d,\"ranks\":%d,\"dropped\":%llu,\"clock\":%" SCNd64
                         ",\"node\":\"%255[^\"]",
-                        &r->dropped, &r->clock, r->node) >= 2;
+                        &r->rank, &r->ranks, &r->dropped, &r->clock, r->node) >= 4;
+}
+
+/* Returns true for a rank that the job lacks: its file is of an earlier job in the folder. 0.json comes first. */
+static bool is_stale(struct job *j, const char *name, const struct rest *r)
+{
+    if (name[strspn(name, "0123456789")] != '.') return false;
+    if (r->rank == 0) j->ranks = r->ranks;
+    return j->ranks && r->rank >= j->ranks;
 }
 
 /* Adds the events of a file's text, a line each between its first line and the one that ends the list. */
-static bool add(struct job *j, char *text)
+static bool add(struct job *j, const char *name, char *text)
 {
     struct rest r;
     char *line = strchr(text, '\n'), *save = NULL;
     if (!line || !read_rest(text, &r))
         return false;
+    if (is_stale(j, name, &r))
+        return j->left++, true;
     if (!j->files++)
         j->clock = r.clock, memcpy(j->node, r.node, sizeof r.node);
     bool other = strcmp(j->node, r.node) != 0;
@@ -90,7 +111,7 @@ static int add_file(struct job *j, const char *folder, const char *name)
     int status = 0;
     if (!(text = file_read(path, FILE_INSTALLED, SIZE_MAX / 2, &bytes, &why)))
         status = failure("trace", "%s can't be read: %s", path, why);
-    else if (!add(j, text))
+    else if (!add(j, name, text))
         status = failure("trace", "%s is no timeline of stridec, or not whole", path);
     free(text), free(path);
     return status;
@@ -99,9 +120,9 @@ static int add_file(struct job *j, const char *folder, const char *name)
 /* Writes the timelines of a folder to one file. */
 static int join(const char *folder, struct dirent **names, int n, const char *path)
 {
-    char *draft;
-    int fd = file_draft(path, 0644, &draft), status = 0;
-    struct job j = {.to = fd < 0 ? NULL : fdopen(fd, "w")};
+    struct output o;
+    int status = 0;
+    struct job j = {.to = output_open(&o, path, 0666) ? fdopen(o.fd, "w") : NULL};
     if (!j.to)
         return failure("trace", "%s can't be written: %s", path, strerror(errno));
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", j.to);
@@ -111,7 +132,7 @@ static int join(const char *folder, struct dirent **names, int n, const char *pa
     bool good = !ferror(j.to);
     if (fclose(j.to))
         good = false;
-    bool published = file_publish(draft, path, good && !status);
+    bool published = output_close(&o, good && !status);
     if (!status && !published)
         status = failure("trace", "%s can't be written: %s", path, strerror(errno));
     if (status)
@@ -120,6 +141,8 @@ static int join(const char *folder, struct dirent **names, int n, const char *pa
     if (j.dropped)
         printf(", %llu events were dropped: see STRIDEC_TRACE_MIB", j.dropped);
     printf("; open it in ui.perfetto.dev\n");
+    if (j.left)
+        printf("Left out: %d file%s of an earlier job with more ranks.\n", j.left, j.left == 1 ? "" : "s");
     if (j.shifted)
         printf("Times of different nodes are aligned by their clocks of the day.\n");
     return 0;

@@ -48,13 +48,14 @@ static void count_ranks(int rank)
 static void start_trace(int rank)
 {
     char file[32];
+    int ranks = 0;
     MPI_Comm parent = MPI_COMM_NULL;
     if (!env_get()->trace) return;
-    if (world_exists()) PMPI_Comm_get_parent(&parent);
+    if (world_exists()) PMPI_Comm_get_parent(&parent), PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (rank < 0) snprintf(file, sizeof file, "process-%d", (int)getpid());
     else if (parent != MPI_COMM_NULL) snprintf(file, sizeof file, "%d-%d", rank, (int)getpid());
     else snprintf(file, sizeof file, "%d", rank);
-    trace_start(rank, file);
+    trace_start(rank, ranks, file);
 }
 
 static void start(void)

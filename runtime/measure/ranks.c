@@ -7,23 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_served;
-
-void ranks_begin(bool served)
+void ranks_begin(void)
 {
-    is_served = served;
-    if (!served) {
-        PMPI_Init(NULL, NULL);
-        return;
-    }
     driver_load();   /* before MPI_Init, which looks for a driver */
     MPI_Init(NULL, NULL);
 }
 
 void ranks_end(void)
 {
-    if (is_served) MPI_Finalize();
-    else PMPI_Finalize();
+    MPI_Finalize();
 }
 
 int ranks_own(void)
@@ -44,6 +36,13 @@ int ranks_follow(int value)
 {
     PMPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return value;
+}
+
+bool ranks_any(bool value)
+{
+    int own = value, any = 0;
+    PMPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return any;
 }
 
 /* Cuts what was received into a list. Returns NULL without memory. */

@@ -3,8 +3,8 @@
 #define STRIDEC_MEASURE_RANKS_H
 #include <stdbool.h>
 
-/* Starts the MPI; with `served` stridec serves the calls of this process. Ends it: collective. */
-void ranks_begin(bool served);
+/* Starts the MPI, and stridec with it: all ranks alike, as both talk to each other. Ends them: collective. */
+void ranks_begin(void);
 void ranks_end(void);
 /* Return this rank and the number of ranks. */
 int ranks_own(void);
@@ -14,5 +14,7 @@ int ranks_count(void);
 char **ranks_gather(const char *text);
 /* Returns rank 0's value on all ranks. Collective. */
 int ranks_follow(int value);
+/* Returns true if any rank's value is true. Collective. */
+bool ranks_any(bool value);
 
 #endif

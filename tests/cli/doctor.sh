@@ -47,6 +47,7 @@ variables() {
         grep -Eq '^warn +variables +STRIDEC_TRANSPORT=onehsot is not allowed .*; did you mean oneshot[?]$' "$work/out" &&
         grep -Eq '^ok +variables +STRIDEC_KEEP=7$' "$work/out"
 }
+disabled() { STRIDEC_DISABLE=1 says 0 '^warn +variables +STRIDEC_DISABLE leaves every call to the MPI; this one is not CUDA-aware'; }
 one_fix_each() {   # every line that is no ok has a mend
     STRIDEC_LGO=1 STRIDEC_DISABLE=1 "$stridec" doctor |
         awk '/^(warn|bad)/ { if (open) { print; wrong = 1 } open = 1; next } /^ +fix: [^ ]/ { open = 0; next } { if (open) { print; wrong = 1 } open = 0 }
@@ -112,6 +113,7 @@ progress() {   # of gen: on a terminal alone, and on standard error
 if [ -z "${MPI_TEST_SECOND:-}" ]; then
     check "what it says of the system" system
     check "variables, and which may be meant" variables
+    check "an MPI on its own" disabled
     check "each warning has its mend" one_fix_each
     check "a folder of modules against the GPU" ahead
     check "JSON" json
@@ -163,11 +165,26 @@ clears() {   # an mpirun in whose jobs nothing is preloaded
     mkdir "$work/bin" && printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1" || env\n' >"$work/bin/mpirun" && chmod +x "$work/bin/mpirun" &&
         PATH=$work/bin:$PATH program 1 "^bad +preload +$work/bin/mpirun, or what it starts, clears LD_PRELOAD" "$halo"
 }
+late() {   # LD_PRELOAD behind a long environment
+    mkdir "$work/late" && printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1" && exit
+i=0; while [ $((i += 1)) -le 2000 ]; do echo "NAME_$i=a long value"; done; shift 2; exec "$@"\n' >"$work/late/mpirun" &&
+        chmod +x "$work/late/mpirun" && PATH=$work/late:$PATH program 0 "^ok +preload +$work/late/mpirun leaves LD_PRELOAD" "$halo"
+}
+nowhere() {   # the command is not where stridec-mpi looks
+    mkdir -p "$work/a/b/c/d/e" && cp "$build/stridec-mpi" "$work/a/b/c/d/e/" && cp "$build/libstridec.so" "$work/a/b/c/d/e/" || return 1
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/a/b/c/d/e/stridec-mpi" doctor "$halo" | tee "$work/out"
+    grep -Eq '^- +preload +not checked: no command stridec' "$work/out" || return 1
+    mkdir "$work/a/bin" && cp "$stridec" "$work/a/bin/" && cp "$build/stridec-mpi" "$work/a/bin/" && cp "$build/libstridec.so" "$work/a/bin/" &&
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/a/b/c/d/e/stridec-mpi" doctor "$halo" | tee "$work/out" &&
+        grep -Eq '^ok +preload ' "$work/out"
+}
 python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
 if [ -z "${MPI_TEST_SECOND:-}" ]; then
     check "an MPI program" program 0 "^ok +program +$halo needs Open MPI \\(libmpi.so.40, /.*\\), for which stridec is" "$halo"
     [ -n "${san:-}" ] || check "which is preloaded under mpirun" grep -Eq '^ok +preload ' "$work/out"
     check "a launcher that clears the environment" clears
+    [ -n "${san:-}" ] || check "and one behind a long environment" late
+    [ -n "${san:-}" ] || check "a build that does not find the command" nowhere
     check "a program of PATH without MPI" program 0 '^ok +program +/.*/true is dynamic, and needs no MPI itself' true
     [ -z "$python" ] || check "mpi4py's MPI" program 0 '^ok +program +its mpi4py needs Open MPI .libmpi.so.40, /' "$python"
     check "mpi4py without its MPI" no_mpi4py_mpi
@@ -234,6 +251,10 @@ wrong() {   # a byte that another process's memory brings
         grep -Eq '^ok +host shared ' "$work/out" && grep -Eq '^- +device zerocopy +not available: no GPU on every rank' "$work/out" &&
         grep -q 'fix: please report it .*leave STRIDEC_TRANSPORT=zerocopy' "$work/out"
 }
+some() {   # one rank asks for messages: all send them
+    job 0 '^ok +host mpi +[0-9]+ messages, [0-9.]+ MB: every byte is right' 1 "$stridec" doctor --messages : -n 1 "$stridec" doctor &&
+        job 0 '^ok +host mpi +[0-9]+ messages' 1 "$stridec" doctor : -n 1 "$stridec" doctor --messages
+}
 off() { job 0 '^- +host shared +not available: STRIDEC_HOST=off' 2 env STRIDEC_HOST=off "$stridec" doctor --messages; }
 check "a step without PMI" slurm
 case $("$stridec" doctor) in *"libstridec.so, for MPICH"*) check "an MPI_Init that ends the process" no_init ;; esac
@@ -246,6 +267,7 @@ if [ -z "${san:-}" ]; then   # mpirun can't take the sanitizer
     check "messages to one rank" job 0 '^warn +messages +rank 0: none sent|^warn +messages +none sent' 1 "$stridec" doctor --messages
     check "messages by each protocol" messages
     [ -n "${MPI_TEST_SECOND:-}" ] || check "messages of a CUDA-aware MPI" aware
+    check "messages that one rank asks for" some
     check "a wrong byte in a message" wrong
     [ -n "${MPI_TEST_SECOND:-}" ] || check "a protocol that is switched off" off
 fi

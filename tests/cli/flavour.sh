@@ -151,6 +151,13 @@ check "the standard ABI goes before MPICH by Python alone" serves mpi-abi all MP
 printf '#!/bin/sh\nexec %s "$@"\n' "$python" >"$work/python3" && chmod +x "$work/python3"
 check "a script in place of Python" serves mpich all MPI4PY_LIBMPI="$work/mpi/mpich/libmpi.so.12" "$work/python3" \
     "$work/job"
+mkdir "$work/planted" && cp -r "$work/py/mpi4py" "$work/planted"
+echo 'open("ran", "w")' >>"$work/planted/mpi4py/__init__.py"
+planted() {   # an mpi4py in the current folder is not run
+    (cd "$work/planted" && PYTHONPATH="" serves any all "$work/job")
+    [ ! -e "$work/planted/ran" ]
+}
+check "an mpi4py in the current folder" planted
 check "Python without an MPI" refuses "which MPI .*" all "$work/job"
 
 # ---- commands of stridec-mpi ----
@@ -168,6 +175,8 @@ check "tune --mpi" serves_command mpi-abi all tune --mpi mpi-abi
 undecided() { ! serves_command any all doctor && grep -q "^stridec doctor: which MPI[?] Say --mpi" "$work/out"; }
 check "doctor does not guess" undecided
 check "inspect takes any" serves_command openmpi-4 all inspect 'd(8)'
+check "and prefers the launcher's" serves_command mpich all MPI_LOCALNRANKS=2 inspect 'd(8)'
+check "but does not need it" serves_command mpich mpichs OMPI_COMM_WORLD_RANK=0 inspect 'd(8)'
 
 # ---- a build folder ----
 installed built

@@ -97,6 +97,11 @@ def values():
     status, error, page = report(json.dumps(everything))
     check("many types and ranks: 200 types are shown, and ranks in bins of 16", status == 0 and "100 types more" in page
           and "16 ranks times 16 ranks" in page and len(page) < 2000000, error)
+    # The least number, whose remainder by -1 no integer holds.
+    for signature in ("s(1,-9223372036854775808,d(1)@1)", "s(2,-9223372036854775808,d(0))",
+                      "q(d(1)@1,d(0)@-9223372036854775808)"):
+        got = report(json.dumps({"format": 1, "types": [{"signature": signature}]}))
+        check(f"extreme numbers: {signature}", one_line(*got), got)
     for name, value in (("null", None), ("a list of null", [None])):
         for key in ("types", "protocols", "left", "gpu", "totals", "pairs"):
             if value is None or key in ("types", "protocols", "left"):

@@ -42,6 +42,14 @@ result "the calls of the other rank"
 "$build/stridec" trace "$t" -o "$work/job.json" >"$work/out" 2>&1 && grep -q 'job.json: 2 processes; ' "$work/out" &&
     shows 'names["MPI_Send"] == 20 and names["MPI_Recv"] == 20 and {e["pid"] for e in events} == {0, 1}' "$work/job.json"
 result "stridec trace joins them"
+"$build/stridec" trace "$t" -o "$t/2_ranks.json" >"$work/out" 2>&1 &&
+    "$build/stridec" trace "$t" -o "$t/2_ranks.json" >"$work/out" 2>&1 && grep -q ': 2 processes; ' "$work/out"
+result "what it has written there is no timeline of a rank"
+cp -r "$t" "$work/again" && ranks 1 -- --trace "$work/again" -- "$work/trace" packs &&
+    "$build/stridec" trace "$work/again" -o "$work/again.json" >"$work/out" 2>&1 && grep -q ': 1 process; ' "$work/out" &&
+    grep -q 'Left out: 1 file of an earlier job' "$work/out" && [ -e "$work/again/1.json" ] &&
+    shows 'names["MPI_Pack"] and not names["MPI_Recv"]' "$work/again.json"
+result "files of an earlier job with more ranks"
 # Another node's clock, an hour apart and as much before the day's: its events come to where they were.
 mkdir "$work/nodes" && cp "$t/0.json" "$work/nodes" && python3 - "$t/1.json" "$work/nodes/1.json" <<'PY' &&
 import json, re, sys
