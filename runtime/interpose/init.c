@@ -81,7 +81,7 @@ static void start(void)
     rts_arm(least[domains]);
     if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
     count_ranks(rank);
-    atomic_store(&interpose_recording, env_get()->record != NULL);
+    atomic_store(&interpose_recording, env_get()->record != NULL), atomic_store(&interpose_naming, env_get()->stats);
     filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     observed_activate();
@@ -255,6 +255,6 @@ int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 int call_Type_set_name(const struct next *next, MPI_Datatype datatype, const char *name)
 {
     int rc = next->Type_set_name(datatype, name);
-    if (rc == MPI_SUCCESS && env_get()->stats && atomic_load(&interpose_active)) layout_name(datatype);
+    if (rc == MPI_SUCCESS) layout_name(datatype);
     return rc;
 }
