@@ -212,3 +212,37 @@ bool file_replace(const char *path, mode_t mode, const void *data, size_t bytes)
     int fd = file_draft(path, mode, &draft);
     return fd >= 0 && file_publish(draft, path, file_write(fd, data, bytes));
 }
+
+/* Opens a new file beside `target`, whose mode is `mode`, or the umask's if that is 0. The process's number names the
+ * draft: the umask can't be read without a change, so mkostemp doesn't serve. */
+static int open_draft(const char *target, mode_t mode, char **draft)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    if (asprintf(draft, "%s.%d", target, (int)getpid()) < 0) return *draft = NULL, errno = ENOMEM, -1;
+    int fd = open(*draft, flags, 0666);
+    if (fd < 0 && errno == EEXIST && !unlink(*draft)) fd = open(*draft, flags, 0666);
+    if (fd >= 0 && mode) (void)!fchmod(fd, mode);
+    int error = errno;
+    if (fd < 0) free(*draft), *draft = NULL;
+    return errno = error, fd;
+}
+
+bool file_write_output(const char *path, const void *data, size_t bytes)
+{
+    struct stat st;
+    char *draft = NULL, *target = NULL;
+    int fd = -1;
+    bool there = !stat(path, &st);
+    if (there && S_ISREG(st.st_mode)) target = realpath(path, NULL);
+    else if (!there && lstat(path, &st)) target = strdup(path);
+    if (target) fd = open_draft(target, there ? st.st_mode & 0777 : 0, &draft);
+    bool done = fd >= 0 && file_publish(draft, target, file_write(fd, data, bytes));
+    if (fd < 0 && (!target || errno == EACCES)) {
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+        done = fd >= 0 && file_write(fd, data, bytes);
+    }
+    int error = errno;
+    free(target);
+    errno = error;
+    return done;
+}

@@ -53,6 +53,10 @@ bool file_put(int fd, const void *data, size_t bytes);
 bool file_write(int fd, const void *data, size_t bytes);
 /* Writes a draft and publishes it: readers see the old file or all bytes of the new one. Returns false with errno. */
 bool file_replace(const char *path, mode_t mode, const void *data, size_t bytes);
+/* Writes a file that the user named, through links. Replaces a regular file as file_replace does; it keeps its mode. A
+ * new file has the mode that the umask leaves. Writes in place to all else (a pipe, a device, what is in a folder that
+ * takes no new file). Returns false with errno. */
+bool file_write_output(const char *path, const void *data, size_t bytes);
 
 /* Moves a file descriptor above 2 and closes the old one: a program that closed 0 to 2 may still write there. -1 on
  * failure. */

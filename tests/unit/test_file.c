@@ -401,6 +401,48 @@ static void cut_files(void **state)
     in_child(false, none, others);
 }
 
+static int mode_of(const char *name)
+{
+    struct stat st;
+    return lstat(path_of(name), &st) ? -1 : (int)(st.st_mode & (S_IFMT | 0777));
+}
+
+static bool holds(const char *name, const char *wanted)
+{
+    char text[64] = "";
+    int fd = open(path_of(name), O_RDONLY);
+    bool same = fd >= 0 && read(fd, text, sizeof text - 1) >= 0 && !strcmp(text, wanted);
+    if (fd >= 0) close(fd);
+    return same;
+}
+
+/* A file that the user names: its mode is the umask's, or stays; links stay; a pipe is written to. */
+static void outputs(void **state)
+{
+    char text[8] = "";
+    mode_t mask = umask(027);
+    (void)state;
+    assert_true(file_write_output(path_of("output"), "new", 3) && holds("output", "new"));
+    assert_int_equal(mode_of("output"), S_IFREG | 0640);
+    assert_int_equal(chmod(path_of("output"), 0604), 0);
+    assert_int_equal(symlink("output", path_of("link")), 0);
+    assert_true(file_write_output(path_of("link"), "newer", 5) && holds("output", "newer"));
+    assert_int_equal(mode_of("link") & S_IFMT, S_IFLNK);
+    assert_int_equal(mode_of("output"), S_IFREG | 0604);
+    assert_int_equal(symlink("later", path_of("dangling")), 0);
+    assert_true(file_write_output(path_of("dangling"), "x", 1) && holds("later", "x"));
+    assert_int_equal(mode_of("dangling") & S_IFMT, S_IFLNK);
+    assert_int_equal(mkfifo(path_of("pipe-out"), 0600), 0);
+    int fd = open(path_of("pipe-out"), O_RDONLY | O_NONBLOCK);
+    assert_true(file_write_output(path_of("pipe-out"), "piped", 5));
+    assert_int_equal(read(fd, text, sizeof text), 5);
+    assert_string_equal(text, "piped");
+    close(fd);
+    assert_false(file_write_output(path_of("none/output"), "x", 1));
+    assert_int_equal(errno, ENOENT);
+    umask(mask);
+}
+
 int main(void)
 {
     char command[128], cache[256];
@@ -410,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_files),  cmocka_unit_test(other_kinds), cmocka_unit_test(too_long),
         cmocka_unit_test(made_files), cmocka_unit_test(drafts),      cmocka_unit_test(folders),
+        cmocka_unit_test(outputs),
         cmocka_unit_test(no_folders), cmocka_unit_test(cut_files), cmocka_unit_test(modules),     cmocka_unit_test(strangers),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
