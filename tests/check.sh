@@ -201,6 +201,7 @@ for b in "$build" "$mpich"; do
         run "README" tests/cli/readme.sh "$b"
         run "around the examples" tests/examples.sh "$b" --around
     else
+        run "$mpi statistics" tests/cli/stats.sh "$b"
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"
     fi
 done

@@ -4,7 +4,7 @@
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 atomic_uchar interpose_active;
-atomic_bool interpose_recording;
+atomic_bool interpose_recording, interpose_naming;
 atomic_int request_records, request_dormant, request_light, request_freed;
 atomic_int window_operations, window_owned;
 _Atomic int64_t rts_least_now = INT64_MAX, rts_check_least = INT64_MAX;

@@ -17,6 +17,7 @@ extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec"
 enum { INTERPOSE_OFF, INTERPOSE_ON, INTERPOSE_OBSERVED };
 extern atomic_uchar interpose_active;
 extern atomic_bool interpose_recording;   /* STRIDEC_RECORD: every committed type is read */
+extern atomic_bool interpose_naming;      /* STRIDEC_STATS: names of types are shown */
 extern atomic_int request_records;     /* requests with a record, and probed messages in the queue */
 extern atomic_int request_dormant;     /* persistent receives with a record that the MPI serves itself */
 extern atomic_int request_light;     /* receives with a light request (light_request.c) */
@@ -35,6 +36,11 @@ extern atomic_bool receive_gate_needed;   /* RTS headers may come, and threads m
 static inline bool interpose_records(void)
 {
     return atomic_load_explicit(&interpose_recording, memory_order_relaxed);
+}
+/* Returns true if the names are kept that the program gives its types. */
+static inline bool interpose_names(void)
+{
+    return atomic_load_explicit(&interpose_naming, memory_order_relaxed);
 }
 /* Returns true if a window may be stridec's own. */
 static inline bool window_owned_any(void)

@@ -279,8 +279,10 @@ static bool row_has_content(const struct stats_row *row)
 void stats_write_rows(FILE *f)
 {
     int rank = 0;
+    pthread_mutex_lock(&rows_lock);
     for (struct stats_row *row = rows; row; row = row->hh.next)
         if (row_has_content(row)) write_row(f, row);
+    pthread_mutex_unlock(&rows_lock);
     if (shared_row.calls) write_row(f, &shared_row);
     if (sent_ranks) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < sent_ranks; i++)

@@ -64,7 +64,7 @@ struct stats_about {
     double copy_rate;        /* GB/s at which it can copy in its memory; 0: unknown */
 };
 /* Sums the rows of all ranks on rank 0, which prints or writes what STRIDEC_STATS and STRIDEC_RECORD ask for.
- * Collective. */
+ * Collective in comm. Reports for this process alone, without a call of the MPI, if comm is MPI_COMM_NULL. */
 void stats_report(MPI_Comm comm, const struct stats_about *about);
 
 #endif

@@ -2,6 +2,7 @@
 #include "stats_job.h"
 #include "env.h"
 #include "log.h"
+#include "plain_locale.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static int64_t number(char **line)
 
 static const char *or_null(const char *text)
 {
-    return *text ? text : NULL;
+    return text && *text ? text : NULL;
 }
 
 static struct stats_total *add_row(struct stats_job *job, char *line)
@@ -123,16 +124,17 @@ static void add(struct stats_job *job, struct stats_total **last, char *line)
 {
     const char kind = *field(&line);
     if (!line) return;
-    if (kind == 'R') *last = add_row(job, line);
+    if (kind == 'R') *last = add_row(job, line), job->incomplete |= !*last;
     else if (kind == 'p') add_pair(job, line);
     else if (kind == 'u') job->unread += (long)number(&line);
     else if (kind == 'g') add_gpu(job, line);
+    else if (kind == 'i') job->incomplete = true;
     else if (!*last) return;
     else if (kind == 'n') add_name(*last, line);
     else if (kind == 'l') add_left(*last, line);
     else if (kind == 'w') add_way(*last, line);
     else if (kind == 'c' && !(*last)->reads) (*last)->reads = or_null(line);
-    else if (kind == 'x' && !(*last)->whole) (*last)->whole = line;
+    else if (kind == 'x' && !or_null((*last)->whole)) (*last)->whole = line;
     else if (kind == 'r') (*last)->rule = line;
     else if (kind == 't') add_line(*last, line);
 }
@@ -142,13 +144,14 @@ void stats_job_add(struct stats_job *job, char *text)
     struct stats_total *last = NULL;
     char *rest = text, *line, **more = text ? realloc(job->text, (job->texts + 1) * sizeof *more) : NULL;
     if (more) job->text = more, job->text[job->texts++] = text;
-    else free(text);
+    else free(text), job->incomplete = true;
     while (more && (line = strsep(&rest, "\n"))) add(job, &last, line);
 }
 
 /* ---- writing ---- */
 
-static void write_total(FILE *f, const struct stats_total *t)
+/* Writes a type, with its whole signature if that is wanted. */
+static void write_total(FILE *f, const struct stats_total *t, bool whole)
 {
     fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", t->signature, t->family, t->form,
             (long long)t->size, (long long)t->extent, (long long)t->calls, (long long)t->bytes, (long long)t->timed,
@@ -156,7 +159,7 @@ static void write_total(FILE *f, const struct stats_total *t)
     for (int i = 0; i < STATS_STATES; i++) fprintf(f, "\t%lld", (long long)t->states[i]);
     fputc('\n', f);
     if (t->reads) fprintf(f, "c\t%s\n", t->reads);
-    if (t->whole) fprintf(f, "x\t%s\n", t->whole);
+    if (t->whole) fprintf(f, "x\t%s\n", whole ? t->whole : "");
     for (int i = 0; i < STATS_NAMES && t->names[i]; i++) fprintf(f, "n\t%s\n", t->names[i]);
     for (int i = 0; i < STATS_REASONS && t->left[i].why; i++)
         fprintf(f, "l\t%lld\t%lld\t%s\n", (long long)t->left[i].calls, (long long)t->left[i].bytes, t->left[i].why);
@@ -169,11 +172,18 @@ static void write_total(FILE *f, const struct stats_total *t)
 
 void stats_job_write(const struct stats_job *job, FILE *f)
 {
+    size_t room = STATS_WHOLE_MAX;
     fprintf(f, "u\t%ld\n", job->unread);
+    if (job->incomplete) fputs("i\t1\n", f);
     if (job->gpu) fprintf(f, "g\t%s\t%.6g\n", job->gpu, job->copy_rate);
     for (size_t i = 0; i < job->pairs; i++)
         fprintf(f, "p\t%d\t%d\t%lld\n", job->pair[i].from, job->pair[i].to, (long long)job->pair[i].bytes);
-    for (const struct stats_total *t = job->types; t; t = t->hh.next) write_total(f, t);
+    for (const struct stats_total *t = job->types; t; t = t->hh.next) {
+        size_t bytes = t->whole ? strlen(t->whole) : 0;
+        bool whole = bytes <= room;
+        write_total(f, t, whole);
+        if (whole) room -= bytes;
+    }
 }
 
 static int64_t weight(const struct stats_total *t)
@@ -241,52 +251,108 @@ void stats_job_free(struct stats_job *job)
 
 /* ---- between ranks ---- */
 
-/* Sends the job to another rank; of more than the MPI can send at once, the first lines. */
-static void send_job(const struct stats_job *job, int to, MPI_Comm comm)
+static void write_own(FILE *f, const struct stats_about *about)
+{
+    if (about->gpu) fprintf(f, "g\t%s\t%.6g\n", about->gpu, about->copy_rate);
+    fprintf(f, "u\t%ld\n", about->unread);
+    stats_write_rows(f);
+}
+
+/* Returns the text of a job, or of this rank's part if `about` is not NULL; NULL without memory for all of it. */
+static char *text_of(const struct stats_job *job, const struct stats_about *about, size_t *size)
 {
     char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    if (!f) return NULL;
+    if (about) write_own(f, about);
+    else stats_job_write(job, f);
+    bool failed = ferror(f);
+    if (!fclose(f) && !failed) return text;
+    free(text);
+    return NULL;
+}
+
+/* Bytes of a message between ranks: a rank without memory can still receive it. */
+#define PART 65536
+
+/* Sends the job to another rank: its length, -1 without memory for it, and its text in parts. */
+static void send_job(const struct stats_job *job, int to, MPI_Comm comm)
+{
     size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (f) stats_job_write(job, f), fclose(f);
-    int length = !text ? 0 : size < INT_MAX ? (int)size : INT_MAX - 1;
-    while (length && text[length - 1] != '\n') length--;
-    PMPI_Send(&length, 1, MPI_INT, to, 0, comm);
-    PMPI_Send(text ? text : "", length, MPI_CHAR, to, 0, comm);
+    char *text = text_of(job, NULL, &size);
+    long long length = text ? (long long)size : -1;
+    PMPI_Send(&length, 1, MPI_LONG_LONG, to, 0, comm);
+    for (long long at = 0; at < length; at += PART)
+        PMPI_Send(text + at, (int)(length - at < PART ? length - at : PART), MPI_CHAR, to, 0, comm);
     free(text);
 }
 
 static void receive_job(struct stats_job *job, int from, MPI_Comm comm)
 {
-    int length = 0;
-    PMPI_Recv(&length, 1, MPI_INT, from, 0, comm, MPI_STATUS_IGNORE);
-    char *text = calloc(1, (size_t)length + 1);
-    if (!text) log_fatal("no memory for the statistics of other ranks");
-    PMPI_Recv(text, length, MPI_CHAR, from, 0, comm, MPI_STATUS_IGNORE);
-    stats_job_add(job, text);
+    static char dropped[PART];
+    long long length = -1;
+    PMPI_Recv(&length, 1, MPI_LONG_LONG, from, 0, comm, MPI_STATUS_IGNORE);
+    char *text = length < 0 ? NULL : calloc(1, (size_t)length + 1);
+    for (long long at = 0; at < length; at += PART)
+        PMPI_Recv(text ? text + at : dropped, (int)(length - at < PART ? length - at : PART), MPI_CHAR, from, 0, comm,
+                  MPI_STATUS_IGNORE);
+    if (text) stats_job_add(job, text);
+    else job->incomplete = true;
 }
 
 static void add_own(struct stats_job *job, const struct stats_about *about)
 {
-    char *text = NULL;
     size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) return;
-    if (about->gpu) fprintf(f, "g\t%s\t%.6g\n", about->gpu, about->copy_rate);
-    fprintf(f, "u\t%ld\n", about->unread);
-    stats_write_rows(f);
-    fclose(f);
-    stats_job_add(job, text);
+    char *text = text_of(NULL, about, &size);
+    if (text) stats_job_add(job, text);
+    else job->incomplete = true;
 }
 
+/* Sums the jobs of all ranks on rank 0, along a tree. */
+static void gather(struct stats_job *job, int rank, MPI_Comm comm)
+{
+    for (int bit = 1; bit < job->ranks; bit <<= 1) {
+        if (rank & bit) {
+            send_job(job, rank - bit, comm);
+            break;
+        }
+        if (rank + bit < job->ranks) receive_job(job, rank + bit, comm);
+    }
+}
+
+/* Returns the number of hosts, on rank 0; 0 if the MPI can't tell. */
 static int count_hosts(MPI_Comm comm)
 {
     MPI_Comm node = MPI_COMM_NULL;
-    int rank = 0, first, hosts = 0;
-    PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    if (node != MPI_COMM_NULL) PMPI_Comm_rank(node, &rank), PMPI_Comm_free(&node);
-    first = rank == 0;
-    PMPI_Reduce(&first, &hosts, 1, MPI_INT, MPI_SUM, 0, comm);
-    return hosts;
+    int rank = 0, sums[2] = {0, 0};
+    bool known = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS;
+    if (known) PMPI_Comm_rank(node, &rank), PMPI_Comm_free(&node);
+    const int own[] = {known && rank == 0, !known};
+    PMPI_Reduce(own, sums, 2, MPI_INT, MPI_SUM, 0, comm);
+    return sums[1] ? 0 : sums[0];
+}
+
+/* Returns a communicator that no message of the program's is in. Its errors return. Returns MPI_COMM_NULL on all ranks
+ * if the MPI has none left, and says so. */
+static MPI_Comm own_comm(MPI_Comm comm, int rank)
+{
+    MPI_Comm own = MPI_COMM_NULL;
+    MPI_Errhandler raises = MPI_ERRHANDLER_NULL;
+    char text[MPI_MAX_ERROR_STRING + 1] = "";
+    int failed, any = 0, length;
+    PMPI_Comm_get_errhandler(comm, &raises), PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int rc = PMPI_Comm_split(comm, 0, rank, &own);
+    failed = rc != MPI_SUCCESS;
+    PMPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm);
+    PMPI_Comm_set_errhandler(comm, raises), PMPI_Errhandler_free(&raises);
+    if (!failed) PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    if (!any) return own;
+    if (!failed) PMPI_Comm_free(&own);
+    else PMPI_Error_string(rc, text, &length), text[strcspn(text, "\n")] = 0;
+    if (rank == 0)
+        log_write(LOG_ERROR, "no statistics and no spec of the types: they need a communicator, and the MPI gives "
+                             "none%s%s", *text ? ": " : "", text);
+    return MPI_COMM_NULL;
 }
 
 static void say_failed(const char *what, const char *path)
@@ -297,6 +363,7 @@ static void say_failed(const char *what, const char *path)
 static void tell(const struct stats_job *job)
 {
     const struct env *e = env_get();
+    if (job->incomplete) log_write(LOG_WARN, "the statistics are not whole: a rank had no memory for all of its part");
     switch (e->stats_form) {
     case ENV_STATS_SCREEN: stats_screen(job); break;
     case ENV_STATS_ALL: stats_table(job); break;
@@ -310,23 +377,20 @@ static void tell(const struct stats_job *job)
 
 void stats_report(MPI_Comm comm, const struct stats_about *about)
 {
-    struct stats_job job = {.seconds = stats_seconds()};
-    int rank;
+    struct stats_job job = {.seconds = stats_seconds(), .ranks = 1, .hosts = 1};
+    int rank = 0;
     MPI_Comm own = MPI_COMM_NULL;
-    PMPI_Comm_rank(comm, &rank), PMPI_Comm_size(comm, &job.ranks);
-    PMPI_Comm_split(comm, 0, rank, &own);   /* no message of the program's is in it */
-    job.hosts = count_hosts(own);
-    add_own(&job, about);
-    for (int bit = 1; bit < job.ranks; bit <<= 1) {
-        if (rank & bit) {
-            send_job(&job, rank - bit, own);
-            break;
-        }
-        if (rank + bit < job.ranks) receive_job(&job, rank + bit, own);
+    if (comm != MPI_COMM_NULL) {
+        PMPI_Comm_rank(comm, &rank), PMPI_Comm_size(comm, &job.ranks);
+        if ((own = own_comm(comm, rank)) == MPI_COMM_NULL) return;
+        job.hosts = count_hosts(own);
     }
-    PMPI_Comm_free(&own);
+    struct plain_locale plain = plain_locale_enter();
+    add_own(&job, about);
+    if (own != MPI_COMM_NULL) gather(&job, rank, own), PMPI_Comm_free(&own);
     stats_job_sort(&job);
     job.empty = any_counts(&job) ? NULL : about->empty;
     if (rank == 0) tell(&job);
+    plain_locale_leave(plain);
     stats_job_free(&job);
 }

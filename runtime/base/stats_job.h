@@ -9,6 +9,8 @@
 /* Most reasons to leave a type to the MPI, and most names, per type. */
 #define STATS_REASONS 8
 #define STATS_NAMES 8
+/* Most bytes of the signatures of a spec, and of those that a rank sends: spec_load reads files up to 16 MiB. */
+#define STATS_WHOLE_MAX ((size_t)12 << 20)
 
 /* ORDER STATS_STATE: names in stats_job.c. */
 enum { STATS_COMPILED, STATS_CACHE, STATS_AHEAD, STATS_SHARED, STATS_COPY, STATS_PENDING, STATS_FAILED, STATS_STATES };
@@ -32,7 +34,8 @@ struct stats_line {
 
 /* A type of all ranks. Texts lie in the texts of the ranks (stats_job). */
 struct stats_total {
-    const char *signature, *family, *form, *reads, *whole, *rule;   /* the last three: NULL if none */
+    /* The last three: NULL if there is none. whole: "" if there is no room for it. */
+    const char *signature, *family, *form, *reads, *whole, *rule;
     int64_t size, extent, calls, bytes, timed, launches, nanoseconds;   /* timed: bytes of timed calls */
     int64_t states[STATS_STATES];   /* ranks */
     const char *names[STATS_NAMES];
@@ -61,7 +64,8 @@ struct stats_job {
     const char *gpu;             /* NULL if no rank uses one */
     double copy_rate, seconds;
     long unread;
-    int ranks, hosts;
+    int ranks, hosts;            /* hosts: 0 if not known */
+    bool incomplete;             /* a rank had no memory for all of its part */
     const char *empty;           /* why there are no types; NULL if there are */
     char **text;                 /* what the ranks sent */
     size_t texts;

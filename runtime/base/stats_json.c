@@ -1,9 +1,11 @@
 /* stats_json.c: the statistics as JSON, for STRIDEC_STATS=json:FILE. runtime/api/stats.schema.json describes it; a new
  * meaning of a member makes a new `format`. */
-#include "file.h"
 #include "json_text.h"
+#include "output.h"
 #include "stats_notes.h"
 #include "stats_sums.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -66,8 +68,9 @@ static void put_head(FILE *f, const struct stats_job *job)
     put_member(f, "date", date), fputs(",\n  ", f);
     put_member(f, "program", stats_program()), fputs(",\n  ", f);
     put_member(f, "mpi", mpi);
-    fprintf(f, ",\n  \"ranks\": %d, \"hosts\": %d, \"seconds\": %.6g,\n  \"gpu\": {", job->ranks, job->hosts,
-            job->seconds);
+    fprintf(f, ",\n  \"ranks\": %d, ", job->ranks);
+    put_count(f, "hosts", job->hosts ? job->hosts : -1);
+    fprintf(f, ", \"seconds\": %.6g,\n  \"gpu\": {", job->seconds);
     put_member(f, "name", job->gpu), fputs(", ", f), put_real(f, "copy_GB_s", job->copy_rate);
     fputs("},\n  ", f), put_member(f, "empty", job->empty);
     fputs(",\n  \"totals\": {", f), put_calls(f, s.calls, s.bytes);
@@ -198,7 +201,7 @@ bool stats_json(const struct stats_job *job, const char *path)
     if (!f) return false;
     put_head(f, job);
     put_protocols(f, job), put_types(f, job), put_reasons(f, job), put_pairs(f, job);
-    bool good = fclose(f) == 0 && file_replace(path, 0644, text, size);
+    bool good = fclose(f) == 0 && output_write(path, 0666, text, size);
     int error = errno;
     free(text);
     errno = error;

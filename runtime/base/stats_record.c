@@ -2,18 +2,20 @@
  *
  * All derived types that the ranks committed, used or not: with STRIDEC_AOT each has its kernel asked for at commit.
  * Each is a signature under the name that the program gave it, else t1, t2, ... */
-#include "file.h"
+#include "output.h"
 #include "stats_job.h"
 #include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME_MAX_BYTES 200
 #define PART_MAX ((size_t)256 << 10)    /* bytes of a string in a spec: SPEC_STRING_MAX is larger */
-#define WHOLE_MAX ((size_t)12 << 20)    /* bytes of all signatures: spec_load reads files up to 16 MiB */
 
 struct name {
     char text[NAME_MAX_BYTES + 24];
+    int next;   /* the number of the next type that wants this name */
     UT_hash_handle hh;
 };
 
@@ -30,17 +32,18 @@ static void clean_name(char *to, const char *from)
 /* Returns a name that no other type has: `wanted`, else with a number; t1, t2, ... without one. NULL without memory. */
 static const char *new_name(struct name **all, const char *wanted, int *unnamed)
 {
-    struct name *n = calloc(1, sizeof *n), *other;
+    struct name *n = calloc(1, sizeof *n), *first, *other;
     char clean[NAME_MAX_BYTES + 1] = "";
     if (!n) return NULL;
     if (wanted) clean_name(clean, wanted), snprintf(n->text, sizeof n->text, "%s", clean);
     else snprintf(n->text, sizeof n->text, "t%d", ++*unnamed);
-    for (int i = 2;; i++) {
-        HASH_FIND_STR(*all, n->text, other);
-        if (!other) break;
-        if (wanted) snprintf(n->text, sizeof n->text, "%s_%d", clean, i);
+    HASH_FIND_STR(*all, n->text, first);
+    for (other = first; other;) {
+        if (wanted) snprintf(n->text, sizeof n->text, "%s_%d", clean, first->next++);
         else snprintf(n->text, sizeof n->text, "t%d", ++*unnamed);
+        HASH_FIND_STR(*all, n->text, other);
     }
+    n->next = 2;
     HASH_ADD_STR(*all, text, n);
     return n->text;
 }
@@ -72,9 +75,9 @@ static void put_types(FILE *f, const struct stats_job *job)
     for (const struct stats_total *t = job->types; t; t = t->hh.next) {
         if (!t->whole) continue;
         const char *name = new_name(&names, t->names[0], &unnamed);
-        bytes += strlen(t->whole);
-        if (name && bytes <= WHOLE_MAX) put_type(f, t, name);
-        else bytes -= strlen(t->whole), fprintf(f, "    -- left out, too long a list: %s\n", t->signature);
+        size_t more = strlen(t->whole);
+        if (name && more && bytes + more <= STATS_WHOLE_MAX) put_type(f, t, name), bytes += more;
+        else fprintf(f, "    -- left out, too long a list: %s\n", t->signature);
     }
     HASH_END_ALL(names, n, next, free);
 }
@@ -92,7 +95,7 @@ bool stats_record(const struct stats_job *job, const char *path)
     put_types(f, job);
     if (!HASH_COUNT(job->types)) fprintf(f, "    -- no types: %s\n", job->empty);
     fputs("}\n", f);
-    bool good = fclose(f) == 0 && file_replace(path, 0644, text, size);
+    bool good = fclose(f) == 0 && output_write(path, 0666, text, size);
     int error = errno;
     free(text);
     errno = error;

@@ -66,11 +66,12 @@ static void add_letter(char letters[NOTES + 1], const struct stats_notes *notes,
 
 static void print_head(const struct stats_job *job, const struct stats_sums *s)
 {
-    char line[256];
+    char line[256], hosts[32] = "";
     unsigned types = HASH_COUNT(job->types);
-    snprintf(line, sizeof line, "stridec %s: %.60s, %d rank%s on %d host%s, %.2f s%s%s", stats_version, stats_program(),
-             job->ranks, job->ranks == 1 ? "" : "s", job->hosts, job->hosts == 1 ? "" : "s", job->seconds,
-             job->gpu ? ", " : "", job->gpu ? job->gpu : "");
+    if (job->hosts) snprintf(hosts, sizeof hosts, " on %d host%s", job->hosts, job->hosts == 1 ? "" : "s");
+    snprintf(line, sizeof line, "stridec %s: %.60s, %d rank%s%s, %.2f s%s%s", stats_version, stats_program(),
+             job->ranks, job->ranks == 1 ? "" : "s", hosts, job->seconds, job->gpu ? ", " : "",
+             job->gpu ? job->gpu : "");
     print_cut(line, 0);
     if (job->empty) {
         snprintf(line, sizeof line, "  nothing was counted: %s", job->empty);

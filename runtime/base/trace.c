@@ -4,6 +4,7 @@
 #include "file.h"
 #include "hash_table.h"
 #include "log.h"
+#include "plain_locale.h"
 #include "stats.h"
 #include <errno.h>
 #include <pthread.h>
@@ -109,8 +110,8 @@ void trace_add_plain(enum trace_kind kind, const char *name, int64_t begin)
 
 void trace_finish(void)
 {
-    if (!trace_wanted() || getpid() != own.process) return;
-    pthread_mutex_lock(&lock);
+    if (!trace_wanted() || getpid() != own.process || pthread_mutex_trylock(&lock)) return;
+    struct plain_locale plain = plain_locale_enter();
     size_t used = atomic_load(&own.used), n = used < own.most ? used : own.most;
     bool fresh = own.path && used != own.written;
     struct trace_record t = {own.spans, n, used - n, own.rank, own.ranks, own.title};
@@ -119,6 +120,7 @@ void trace_finish(void)
         log_write(LOG_WARN, "%s lacks the last %llu events: STRIDEC_TRACE_MIB=%d was full", own.path,
                   (unsigned long long)t.dropped, env_get()->trace_mib);
     own.written = used;
+    plain_locale_leave(plain);
     pthread_mutex_unlock(&lock);
 }
 

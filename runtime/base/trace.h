@@ -35,7 +35,8 @@ extern _Thread_local const char *trace_way;
  * `ranks` is the size of the world, 0 without one. Called at MPI_Init. */
 void trace_start(int rank, int ranks, const char *file);
 /* Writes the file with all that has been recorded. A later call writes it anew. Called at MPI_Finalize, at MPI_Abort,
- * and when the process exits. Returns at once if nothing is new, and in a child of the process that recorded. */
+ * and when the process exits. Returns at once if nothing is new, while another call writes (a signal handler may have
+ * interrupted it), and in a child of the process that recorded. */
 void trace_finish(void);
 /* Returns true if spans are kept. */
 static inline bool trace_wanted(void)

@@ -55,7 +55,7 @@ end
 row("own", "Init", "int *argc, char ***argv", { when = "always" })
 row("own", "Init_thread", "int *argc, char ***argv, int required, int *provided", { when = "always" })
 row("own", "Finalize", "", { when = "always" })
-row("own", "Abort", "comm comm, int errorcode", { when = "always", as = "passed",
+row("own", "Abort", "comm comm, int errorcode", { when = "host", unless = "!trace_wanted()", as = "passed",
   why = "the timeline of STRIDEC_TRACE is written first" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
@@ -64,8 +64,8 @@ row("own", "Type_commit", "MPI_Datatype *datatype", { when = "host",
 row("own", "Type_free", "MPI_Datatype *datatype", { when = "host",
   unless = "!filter_holds(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
-row("own", "Type_set_name", "MPI_Datatype datatype, const char *name", { when = "always", as = "passed",
-  why = "the statistics show the name" })
+row("own", "Type_set_name", "MPI_Datatype datatype, const char *name", { when = "host",
+  unless = "!interpose_names()", as = "passed", why = "the statistics show the name" })
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",

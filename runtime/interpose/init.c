@@ -82,7 +82,7 @@ static void start(void)
     rts_arm(least[domains]);
     if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
     count_ranks(rank);
-    atomic_store(&interpose_recording, env_get()->record != NULL);
+    atomic_store(&interpose_recording, env_get()->record != NULL), atomic_store(&interpose_naming, env_get()->stats);
     filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     observed_activate();
@@ -107,30 +107,29 @@ static const char *why_empty(bool active)
     return "no derived type was packed or sent in device memory, or again and again in host memory";
 }
 
-static void report(MPI_Comm comm, bool active)
+/* Reports for the world, or for this process alone, which needs no MPI. Where stridec is off it takes part with no
+ * rows: the other ranks wait for this one. The world's report is the last: a session may outlive the world. */
+static void report(bool world, bool active)
 {
+    static bool done;
+    if (!env_get()->stats || !abi_check_ok() || done || (!world && !active)) return;
+    done = world;
     const struct device *d = active && driver_get() ? device_first() : NULL;
     /* A copy reads each byte and writes it. */
-    stats_report(comm, &(struct stats_about){.empty = why_empty(active), .unread = active ? filter_unread() : 0,
+    stats_report(world ? MPI_COMM_WORLD : MPI_COMM_NULL,
+                 &(struct stats_about){.empty = why_empty(active), .unread = active ? filter_unread() : 0,
                                              .gpu = d ? d->name : NULL, .copy_rate = d ? d->gpu.memory / 2.0 : 0});
 }
 
-/* Takes part in the report with no rows: the other ranks wait for this one, where stridec is off. */
-static void report_nothing(void)
+static void stop(void)
 {
-    if (env_get()->stats && abi_check_ok() && world_exists()) report(MPI_COMM_WORLD, false);
+    filter_finish();
+    record_finish();
+    rts_arm(INT64_MAX);
 }
 
 static void finish(void)
 {
-    if (!atomic_exchange(&interpose_active, INTERPOSE_OFF)) {
-        report_nothing();
-        return;
-    }
-    filter_finish();
-    record_finish();
-    rts_arm(INT64_MAX);
-    if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : self_comm_get(), true);
     exchange_finish(), neighbor_topology_finish();
     ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(), node_finish(), world_rank_finish();
     layout_finish();
@@ -142,10 +141,16 @@ static void finish(void)
     self_comm_finish();
 }
 
-static void end(void)
+/* Ends a session or the world. The world's end always reports: all ranks take part, also those that still have a
+ * session. */
+static void end(bool world)
 {
     pthread_mutex_lock(&lock);
-    if (--begun == 0) finish();
+    bool last = --begun == 0;
+    bool active = last ? atomic_exchange(&interpose_active, INTERPOSE_OFF) : atomic_load(&interpose_active);
+    if (last && active) stop();
+    if (last || world) report(world, active);
+    if (last && active) finish();
     pthread_mutex_unlock(&lock);
 }
 
@@ -156,7 +161,7 @@ static int end_world_callback(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)key, (void)value, (void)extra;
     interpose_depth++;
     pipeline_finish();
-    end();
+    end(true);
     interpose_depth--;
     return MPI_SUCCESS;
 }
@@ -216,7 +221,7 @@ int call_Abort(const struct next *next, MPI_Comm comm, int errorcode)
 
 int call_Finalize(const struct next *next)
 {
-    if (!world_attr_set) pipeline_finish(), end();
+    if (!world_attr_set) pipeline_finish(), end(true);
     return next->Finalize();
 }
 
@@ -233,7 +238,7 @@ int call_Session_init(const struct next *next, MPI_Info info, MPI_Errhandler err
 
 int call_Session_finalize(const struct next *next, MPI_Session *session)
 {
-    if (session && *session != MPI_SESSION_NULL) end();
+    if (session && *session != MPI_SESSION_NULL) end(false);
     return next->Session_finalize(session);
 }
 #endif
@@ -256,6 +261,6 @@ int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 int call_Type_set_name(const struct next *next, MPI_Datatype datatype, const char *name)
 {
     int rc = next->Type_set_name(datatype, name);
-    if (rc == MPI_SUCCESS && env_get()->stats && atomic_load(&interpose_active)) layout_name(datatype);
+    if (rc == MPI_SUCCESS) layout_name(datatype);
     return rc;
 }

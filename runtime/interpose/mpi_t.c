@@ -17,7 +17,7 @@
 #define EACH_FUNCTION(DO) \
     DO(pvar_get_num) DO(pvar_get_info) DO(pvar_get_index) DO(pvar_handle_alloc) DO(pvar_handle_free) \
     DO(pvar_session_free) DO(pvar_start) DO(pvar_stop) DO(pvar_read) DO(pvar_readreset) DO(pvar_write) DO(pvar_reset) \
-    DO(category_get_pvars)
+    DO(category_get_info) DO(category_get_pvars)
 #define POINTER(name) __typeof__(MPI_T_##name) *name;
 
 struct next_t {
@@ -78,8 +78,10 @@ static int get_num(const struct next_t *next, int *n)
 
 static int category_get_pvars(const struct next_t *next, int category, int length, int indices[])
 {
-    int rc = CALL(category_get_pvars, category, length, indices);
-    for (int i = 0; rc == MPI_SUCCESS && i < length; i++) indices[i] = index_shown(next, indices[i]);
+    int rc = CALL(category_get_pvars, category, length, indices), n = 0;
+    /* The MPI has set as many as the category has. */
+    if (rc == MPI_SUCCESS) rc = CALL(category_get_info, category, NULL, NULL, NULL, NULL, NULL, &n, NULL);
+    for (int i = 0; rc == MPI_SUCCESS && i < length && i < n; i++) indices[i] = index_shown(next, indices[i]);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 static atomic_int wanted;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* of changes of the mode */
 
 static bool observing(void)
 {
@@ -25,13 +26,14 @@ static void set_mode(void)
 
 void observed_activate(void)
 {
+    pthread_mutex_lock(&lock);
     atomic_store(&interpose_active, INTERPOSE_ON);
     set_mode();
+    pthread_mutex_unlock(&lock);
 }
 
 void observed_want(int more)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     atomic_fetch_add(&wanted, more);
     set_mode();
@@ -87,7 +89,6 @@ void observed_end(struct observed *o, int rc)
     if (env_get()->ranges) nvtx_pop();
     if (rc == MPI_SUCCESS) count(o, way);
     if (!trace_wanted()) return;
-    if (!o->span.type) o->span.type = layout_title(o->call.type);   /* the call may have read the type */
     o->span.way = way;
     trace_add(&o->span);
 }

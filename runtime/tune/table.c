@@ -1,8 +1,8 @@
 /* table.c: reads, writes and queries tuned tables. */
 #include "base/file.h"
+#include "base/plain_locale.h"
 #include "table_knobs.h"
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +59,9 @@ static bool sensible(double v)
 /* Reads a number with a decimal point in any locale. */
 static double number(const char *s, char **end)
 {
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);   /* cheap: glibc has it ready */
-    double v = plain ? strtod_l(s, end, plain) : strtod(s, end);
-    if (plain) freelocale(plain);
+    struct plain_locale plain = plain_locale_enter();
+    double v = strtod(s, end);
+    plain_locale_leave(plain);
     return v;
 }
 

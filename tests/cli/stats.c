@@ -1,4 +1,7 @@
-/* stats.c: messages of two ranks in host memory, for stats.sh. usage: stats left | kinds | seldom | plain | reads */
+/* stats.c: messages of two ranks in host memory, for stats.sh, in the user's locale.
+ * usage: stats left | kinds | seldom | plain | reads | communicators | scarce */
+#include <dlfcn.h>
+#include <locale.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,8 +95,25 @@ static void reads(void)
     MPI_Type_free(&inner);
 }
 
+/* Takes all communicators that the MPI gives, if it gives no more than a few thousand. */
+static void communicators(void)
+{
+    MPI_Comm more;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 4096 && MPI_Comm_dup(MPI_COMM_WORLD, &more) == MPI_SUCCESS; i++) continue;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* From now on nothing that stridec asks for is there on rank 0 (tests/mpi/tool/memory.c). */
+static void scarce(void)
+{
+    int *fails = dlsym(RTLD_DEFAULT, "memory_fails");
+    if (rank == 0 && fails) *fails = 1;
+}
+
 int main(int argc, char **argv)
 {
+    setlocale(LC_ALL, "");
     const char *what = argc > 1 ? argv[1] : "";
     int *out = calloc(1 << 21, sizeof *out), *in = calloc(1 << 21, sizeof *in);
     MPI_Init(&argc, &argv);
@@ -104,6 +124,8 @@ int main(int argc, char **argv)
     if (!strcmp(what, "seldom")) seldom(out, in);
     if (!strcmp(what, "reads")) reads();
     if (!strcmp(what, "plain")) exchange(MPI_INT, out, in, 1);
+    if (!strcmp(what, "communicators")) communicators();
+    if (!strcmp(what, "scarce")) kinds(out, in), scarce();
     MPI_Finalize();
     free(out), free(in);
     return 0;

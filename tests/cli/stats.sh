@@ -33,7 +33,7 @@ fits() {   # one screen
     LC_ALL=C awk 'length > 102 { exit 1 } END { exit NR > 41 }' "$work/out"   # of bytes: a name here has 2 more
 }
 
-"${MPICC:-mpicc}" -o "$work/stats" tests/cli/stats.c >"$work/out" 2>&1
+"${MPICC:-mpicc}" -o "$work/stats" -D_GNU_SOURCE tests/cli/stats.c -ldl >"$work/out" 2>&1
 result "the program is compiled"
 
 # Open MPI keeps such messages; MPICH's go by memory of the node.
@@ -75,6 +75,32 @@ sent=$(sed -nE 's/.*\[0, 1, ([0-9]+)\].*/\1/p' "$work/stats.json")
 result "no more bytes from rank to rank than were sent"
 table kinds STRIDEC_TRANSPORT=staged && has '^ +[1-9][0-9]* +[1-9][0-9]* strided +host .* late: '
 result "messages that are packed are counted"
+
+if command -v localedef >/dev/null; then
+    printf '%s\n' LC_NUMERIC 'decimal_point ","' 'thousands_sep ""' 'grouping -1' 'END LC_NUMERIC' >"$work/comma.src"
+    localedef -c -i "$work/comma.src" "$work/comma" 2>/dev/null
+    [ "$(LOCPATH=$work LC_ALL=comma bash -c 'printf %.1f 1,5' 2>&1)" = 1,5 ] &&
+        json kinds LOCPATH="$work" LC_ALL=comma && true_of '0 < d["seconds"] < 300 and d["seconds"] % 1 > 0'
+    result "JSON where numbers have a decimal comma"
+else
+    echo "NO localedef: JSON where numbers have a decimal comma"
+fi
+mkdir "$work/links" && ln -s ../linked.json "$work/links/stats.json" && echo old >"$work/linked.json" &&
+    run --stats=json:"$work/links/stats.json" -- kinds && [ -L "$work/links/stats.json" ] &&
+    grep -q '"format": 1' "$work/linked.json"
+result "JSON through a link"
+table communicators && if strings "$work/stats" | grep -q ompi_; then
+    has 'nothing was counted'
+else
+    has 'error: no statistics and no spec .*: they need a communicator, and the MPI gives none: ' &&
+        ! has 'nothing was counted'
+fi
+result "no communicator is left for the report"
+if [ -z "${san:-}" ]; then   # its runtime has to be first
+    table scarce LD_PRELOAD="$build/tests/mpi/libmemory.so" &&
+        has 'warn: the statistics are not whole: a rank had no memory'
+    result "no memory for what other ranks counted"
+fi
 
 empty='^ +nothing was counted: no derived type was '
 table seldom && has "$empty" && has 'left to the MPI, uncounted: 6 derived types .* too seldom to be read$' &&

@@ -84,6 +84,20 @@ result "a job that aborts"
 ranks 2 -- --trace "$work/exit" -- "$work/trace" exit
 shows 'names["MPI_Send"] == 20' "$work/exit/0.json"
 result "a program that ends without MPI_Finalize"
+# shellcheck disable=SC2086
+timeout 20 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --trace "$work/within" -- \
+    "$work/trace" within >"$work/out" 2>&1
+[ $? != 124 ]
+result "a process that ends while it writes"
+if command -v localedef >/dev/null; then
+    printf '%s\n' LC_NUMERIC 'decimal_point ","' 'thousands_sep ""' 'grouping -1' 'END LC_NUMERIC' >"$work/comma.src"
+    localedef -c -i "$work/comma.src" "$work/comma" 2>/dev/null
+    ranks 2 LOCPATH="$work" LC_ALL=comma -- --trace "$work/comma.t" -- "$work/trace" messages &&
+        shows 'any(0 < e["args"].get("GB/s", 0) for e in moves)' "$work/comma.t/0.json"
+    result "numbers where they have a decimal comma"
+else
+    echo "NO localedef: numbers where they have a decimal comma"
+fi
 touch "$work/file" && ranks 1 -- --trace "$work/file/in" -- "$work/trace" packs &&
     grep -q 'STRIDEC_TRACE=.*/file/in: no timeline is recorded: Not a directory' "$work/out"
 result "a folder that can't be made"

@@ -3,7 +3,7 @@
 # on standard error says so, the program runs as without, and no call is taken or cut. $san: see tests/check.sh.
 cd "$(dirname "$0")/../.." || exit 1
 out=$(mktemp)
-trap 'rm -f "$out" "$out.err"' EXIT
+trap 'rm -f "$out" "$out.err" "$out.program"' EXIT
 failed=0
 
 open_mpi() { echo '#include <mpi.h>' | "$1" -E -dM -x c - | grep -c 'define OPEN_MPI '; }
@@ -28,6 +28,23 @@ one() {   # LIBRARY_BUILD PROGRAM_BUILD PROGRAM_MPICC NAME
 
 one "$1" "$3" "$4" "the library for $2 under $4"
 one "$3" "$1" "$2" "the library for $4 under $2"
+
+# Handles of the other family keep all their bits.
+handles() {   # LIBRARY_BUILD PROGRAM_MPICC NAME
+    # shellcheck disable=SC2086
+    "$2" -o "$out.program" tests/cli/wrong_mpi.c >"$out" 2>&1 &&
+        MPICC=$2 timeout -k 5 60 tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} \
+            "$1/stridec" run -- "$out.program" >"$out" 2>&1
+    if [ $? = 7 ] && grep -q '^named column$' "$out" && ! grep -qi 'signal' "$out"; then
+        echo "ok $3"
+    else
+        echo "not ok $3"
+        failed=1
+        sed 's/^/    /' "$out" | head
+    fi
+}
+handles "$1" "$4" "handles of $4 under the library for $2"
+handles "$3" "$2" "handles of $2 under the library for $4"
 
 # An interpreter loads its MPI late: the library's own comes first, which can only be said. Debian's mpi4py is Open MPI's.
 if [ "$(open_mpi "$2")" = 1 ]; then

@@ -184,9 +184,11 @@ static void others(MPI_T_pvar_session session)
     MPI_T_category_get_num(&categories);
     for (int i = 0; i < categories; i++) {
         int vars = 0, *list;
-        if (MPI_T_category_get_info(i, NULL, NULL, NULL, NULL, NULL, &vars, NULL) != MPI_SUCCESS || vars <= 0) continue;
-        list = calloc((size_t)vars, sizeof *list);
-        succeeds(MPI_T_category_get_pvars(i, vars, list), "MPI_T_category_get_pvars");
+        if (MPI_T_category_get_info(i, NULL, NULL, NULL, NULL, NULL, &vars, NULL) != MPI_SUCCESS || vars < 0) continue;
+        list = calloc((size_t)vars + 1, sizeof *list);
+        list[vars] = 1 << 20;
+        succeeds(MPI_T_category_get_pvars(i, vars + 1, list), "MPI_T_category_get_pvars");
+        expect_equal(list[vars], 1 << 20, "what lies past the variables of a category");
         for (int k = 0; k < vars; k++) {
             char name[256] = "";
             int name_len = sizeof name;

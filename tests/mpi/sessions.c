@@ -1,9 +1,12 @@
 /* sessions.c: a program that never calls MPI_Init: derived types on device buffers in communicators from two
- * sessions, of which one ends while messages go on in the other. Open MPI 4.1 has no sessions, and says so here.
+ * sessions, of which one ends while messages go on in the other. "outlives": sessions of all ranks that
+ * outlive the world; "one": of rank 0 alone. Open MPI 4.1 has no sessions, and says so here.
  *
  * run: -n 2
  * run: STRIDEC_TRANSPORT=staged -n 2
  * run: STRIDEC_STATS=1 -n 2
+ * run: STRIDEC_STATS=1 -n 2 outlives
+ * run: STRIDEC_STATS=1 -n 2 one
  */
 #include "check.h"
 
@@ -96,10 +99,24 @@ static void collectives(void)
     report("collectives, and nobody called MPI_Init");
 }
 
+static int outlives(int argc, char **argv, bool all)
+{
+    MPI_Session session = MPI_SESSION_NULL;
+    check_start(&argc, &argv, -1);
+    comm = MPI_COMM_WORLD, peer = my_rank ^ 1;
+    if (all || my_rank == 0) MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    messages();
+    int failed = check_finish();
+    if (session != MPI_SESSION_NULL) MPI_Session_finalize(&session);
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Session first, second;
     int initialized = -1;
+    const char *what = argv[argc - 1];
+    if (!strcmp(what, "outlives") || !strcmp(what, "one")) return outlives(argc, argv, !strcmp(what, "outlives"));
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &first);
     comm = comm_of(first, "first");
     check_begin(argc, argv, comm);
