@@ -11,11 +11,8 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
 export STRIDEC_CACHE_DIR=${STRIDEC_CACHE_DIR:-$work/cache}
-failed=0 leaks=''
-
-result() {   # NAME, after a command whose output is in $work/out
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
-}
+leaks=''
+. tests/results.sh
 
 run_lines() {   # FILE: of its opening comment
     sed -n '/^#include\|^program\|^import/q; s/^[ *!]*run: //p' "$1"

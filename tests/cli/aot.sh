@@ -4,10 +4,7 @@
 build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
-failed=0
-result() {   # NAME, after a command
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
-}
+. tests/results.sh
 
 sed 's/local n, radius = 256, 2/local n, radius = 16, 2/' spec/halo.lua >"$work/halo.lua"
 LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/halo.lua" -o "$work/aot" --arch sm_90 >"$work/out" 2>&1

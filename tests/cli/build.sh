@@ -5,18 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
-check() {   # check NAME COMMAND...: ok if the command succeeds
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        sed 's/^/    /' "$work/out" | tail -15
-        failed=1
-    fi
-}
+. tests/results.sh
 # says STATUS PATTERN COMMAND...: it ends so, and a line matches.
 says() {
     local status=$1 pattern=$2 got
@@ -61,11 +50,11 @@ check "make tells deps.sh where Lua's archive is" says 2 'LUA_LIB=/nowhere.a is 
 touch "$work/lua/lua.h" "$work/lua/liblua.a"
 elsewhere() {   # only there: /usr has none
     sed "s|/usr/|$work/none/|g" tests/deps.sh >"$work/deps.sh" &&
-        { LUA_INC=$work/lua LUA_LIB=$work/lua/liblua.a sh "$work/deps.sh" --missing build; ! grep -q lua5.4-dev "$work/out"; } &&
+        { LUA_INC=$work/lua LUA_LIB=$work/lua/liblua.a sh "$work/deps.sh" --missing build; ! grep -q lua5.4-dev "$work/check.out"; } &&
         says 1 'missing: .*liblua5.4-dev' sh "$work/deps.sh" --missing build
 }
 check "Lua elsewhere" elsewhere
-options() { CC='gcc -m64' MPICC='mpicc -g' tests/deps.sh --missing build; [ ! -s "$work/out" ]; }
+options() { CC='gcc -m64' MPICC='mpicc -g' tests/deps.sh --missing build; [ ! -s "$work/check.out" ]; }
 check "compilers with options" options
 
 # In all that is compiled and linked, of the library and of the tests.

@@ -9,19 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export STRIDEC_CACHE_DIR=$work/cache
 export COLUMNS=400   # what is looked for stands on one line
 unset LD_PRELOAD STRIDEC_STATS STRIDEC_TUNE
-failed=0
-
-check() {   # check NAME COMMAND...: ok if the command succeeds
-    local name=$1
-    shift
-    if "$@" >"$work/check.out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        sed 's/^/  # /' "$work/check.out" | head -n 8
-        failed=1
-    fi
-}
+. tests/results.sh
 
 # returns STATUS STREAM PATTERN ARGUMENT...: stridec ends so, and the stream (out, err) holds the pattern.
 returns() {

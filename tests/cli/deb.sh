@@ -8,18 +8,7 @@ command -v dh >/dev/null && command -v dpkg-buildpackage >/dev/null || left_out 
 command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null || left_out "not both MPIs are Debian's"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
-check() {   # check NAME COMMAND...: ok if the command succeeds
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        sed 's/^/    /' "$work/out" | tail -15
-        failed=1
-    fi
-}
+. tests/results.sh
 
 # -d: who builds may have dependencies of his own. -nc: what is built is not cleaned.
 packages() (

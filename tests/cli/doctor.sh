@@ -9,19 +9,7 @@ stridec=$build/stridec
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export STRIDEC_CACHE_DIR=$work/cache XDG_CONFIG_HOME=$work/config COLUMNS=500 BUILD=$build
-failed=0
-
-check() {   # check NAME COMMAND...: ok if the command succeeds
-    local name=$1
-    shift
-    if "$@" >"$work/check.out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        sed 's/^/  # /' "$work/check.out" | tail -n 12
-        failed=1
-    fi
-}
+. tests/results.sh
 
 # says STATUS PATTERN ARGUMENT...: doctor ends so, and a line matches.
 says() {

@@ -9,17 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD
 for name in $(env | sed -n 's/^\(\(OMPI\|PMI\|PMIX\|PRTE\|MPI\|MPI4PY\)_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
-failed=0
-
-check() {   # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$work/check.out" 2>&1; then echo "ok $name"; else
-        echo "not ok $name"
-        sed 's/^/  # /' "$work/check.out" | head -n 8
-        failed=1
-    fi
-}
+. tests/results.sh
 
 # ---- MPIs, programs and builds ----
 

@@ -8,18 +8,7 @@ build=$1 mpicc=$2 mpich=$3 mpicc_mpich=$4
 version=$(<VERSION)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
-check() {   # check NAME COMMAND...: ok if the command succeeds
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        sed 's/^/    /' "$work/out" | tail -15
-        failed=1
-    fi
-}
+. tests/results.sh
 skip() { echo "ok $1 # SKIP $2"; }
 plain_make() {   # without what a make above this one, or tests/check.sh, has set
     env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS -u SAN -u BUILD -u MPICC make --no-print-directory "$@"
@@ -133,7 +122,7 @@ by_cmake() {
     configure "$1" "$wanted" && cmake --build "$work/$wanted" && present "$mpicc" "$work/$wanted/here" || return 1
     while read -r file; do [ -e "$file" ] || { echo "no $file"; return 1; }; done <"$work/$wanted/command"
 }
-other_version() { ! configure "$1" 99.1 && grep -q 'version: '"$version" "$work/out"; }
+other_version() { ! configure "$1" 99.1 && grep -q 'version: '"$version" "$work/check.out"; }
 mv "$prefix" "$work/moved to"   # both files find the rest from where they lie
 prefix="$work/moved to" stridec="$work/moved to/bin/stridec"
 plain=$prefix

@@ -5,10 +5,7 @@ build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
-failed=0
-result() {   # NAME, after a command
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/said" | tail -15; fi
-}
+. tests/results.sh
 lines() {   # FILE PATTERN...: each is in it
     local file=$1
     shift
@@ -46,16 +43,16 @@ END
 script "$work/programs/comb" <<<'echo no luck >&2; exit 3'
 ln -s "$(command -v python3)" "$work/python"
 
-others() { MPIS="${MPICC:-mpicc} $work/aware/bin/mpicc" BUILDS=$build PYTHON=$work/python timeout 300 bench/others.sh "$@" >"$work/said" 2>&1; }
-others --help "$work/out" "$work/programs" && lines "$work/said" '^osu: .*a/osu_latency$' '^halo: not found$' 'OSU_DIR +OSU' \
-    && [ ! -e "$work/out" ]
+others() { MPIS="${MPICC:-mpicc} $work/aware/bin/mpicc" BUILDS=$build PYTHON=$work/python timeout 300 bench/others.sh "$@" >"$work/out" 2>&1; }
+others --help "$work/results" "$work/programs" && lines "$work/out" '^osu: .*a/osu_latency$' '^halo: not found$' 'OSU_DIR +OSU' \
+    && [ ! -e "$work/results" ]
 result "help says what is found"
 
 NAME=m PROGRAMS="osu ddt comb tempi" MEMORY="device host" OSU=latency OSU_TYPES=latency OSU_HOST="latency bw" \
-    others "$work/out" "$work/programs"
-[ $? -eq 1 ] && [ -s "$work/out/others-m.json" ]
+    others "$work/results" "$work/programs"
+[ $? -eq 1 ] && [ -s "$work/results/others-m.json" ]
 result "wrong bytes are an error"
-python3 - "$work/out/others-m.json" >>"$work/said" 2>&1 <<'EOF'
+python3 - "$work/results/others-m.json" >>"$work/out" 2>&1 <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert all(key in r for key in ("machine", "versions", "date", "command")), r.keys()
@@ -78,10 +75,10 @@ assert "tempi: not found" in r["left_out"] and "osu_bw: not found" in r["left_ou
 assert sum("comb" in f and "status 3: no luck" in f for f in r["failed"]) == 5, r["failed"]   # aware alone too
 EOF
 result "rows of all programs, MPIs and modes"
-lines "$work/out/others-m.md" '÷ the MPI alone \| aware, warm \| 2 \| 0\.50, worst 0\.50' \
+lines "$work/results/others-m.md" '÷ the MPI alone \| aware, warm \| 2 \| 0\.50, worst 0\.50' \
     'device memory ÷ the aware MPI alone \| stock, warm \| 4 \| 0\.50' 'DDTBench ÷ contiguous message \| stock, warm \| 1 \| 1\.0[23]' \
     '^\| some_x \| 4,096 \| device \| 20\.0 \| 20\.5 ' '5\.0 \(\*\*wrong bytes\*\*\)' '^- tempi: not found' 'stock: .*Open MPI' \
-    '^`bench/others.sh;' >>"$work/said"
+    '^`bench/others.sh;' >>"$work/out"
 result "the report"
 
 cat >"$work/log" <<'END'
@@ -110,7 +107,7 @@ cat >"$work/log" <<'END'
  comm(s),pack (s),alltoallv (s),unpack (s)
  128,256,256,0.01,1e-05,2e-05,3e-05
 END
-python3 bench/others.py "$work/log" "$work/some.json" "$work/some.md" >"$work/said" 2>&1 && python3 - "$work/some.json" >>"$work/said" 2>&1 <<'EOF'
+python3 bench/others.py "$work/log" "$work/some.json" "$work/some.md" >"$work/out" 2>&1 && python3 - "$work/some.json" >>"$work/out" 2>&1 <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))
 got = [(c["case"], c["bytes"], c["us"] and round(c["us"], 3), c["ok"]) for c in r["cases"]]
@@ -122,6 +119,6 @@ assert len(r["failed"]) == 1 and r["failed"][0].endswith("status 1: died") and r
 EOF
 result "the forms of all programs' output"
 lines "$work/some.md" 'DDTBench ÷ contiguous message \| stock, warm \| 1 \| 2\.00' '^\| two_y \| 200 \| device \| 3\.0 \| — \|' '2 × Some GPU, driver 1\.2' \
-    >>"$work/said"
+    >>"$work/out"
 result "their report"
 exit $failed

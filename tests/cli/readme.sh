@@ -7,8 +7,9 @@ cd "$(dirname "$0")/../.." || exit 1
 root=$PWD build=$(cd "$build" && pwd) work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export MPICC=${MPICC:-mpicc} BUILD=$build STRIDEC_CACHE_DIR=$work/cache OMPI_MCA_rmaps_base_oversubscribe=1
-python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)}
-failed=0
+. tests/fetched.sh
+python=${PYTHON:-$(python_with mpi4py)}
+. tests/results.sh
 
 # block TEXT: the lines of the block of code that holds the text.
 block() {
@@ -20,10 +21,6 @@ block() {
 run_block() {
     block "$1" | sed '/^pip install /d' >"$work/commands"
     [ -s "$work/commands" ] && (cd "$work" && PATH=$work/bin:$PATH timeout -k 5 200 bash -ex commands) >"$work/out" 2>&1 </dev/null
-}
-
-result() {   # NAME, after a command whose output is in $work/out
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
 }
 
 mkdir -p "$work/bin"

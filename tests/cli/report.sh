@@ -7,22 +7,13 @@ cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
 export STRIDEC_CACHE_DIR=$work/cache
 stridec=$build/stridec sample=tests/cli/report.json page=$work/job.html
-failed=0
-check() {   # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then echo "ok $name"; else
-        echo "not ok $name"
-        sed 's/^/    /' "$work/out" | head -8
-        failed=1
-    fi
-}
+. tests/results.sh
 fails() {   # STATUS MESSAGE ARGUMENT...
     local status=$1 message=$2 got
     shift 2
     "$stridec" "$@"
     got=$?
-    [ "$got" -eq "$status" ] && grep -qF -- "$message" "$work/out"
+    [ "$got" -eq "$status" ] && grep -qF -- "$message" "$work/check.out"
 }
 holds() { grep -qE -- "$2" "$1"; }
 lacks() { [ -s "$1" ] && ! grep -E -- "$2" "$1"; }

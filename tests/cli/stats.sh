@@ -5,10 +5,7 @@ build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
 export STRIDEC_CACHE_DIR=$work/cache
-failed=0
-result() {   # NAME, after a command
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
-}
+. tests/results.sh
 # run OPTION... -- WHAT [NAME=VALUE...]: of two ranks.
 run() {
     local options=()

@@ -5,10 +5,7 @@ build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
 export STRIDEC_CACHE_DIR=$work/cache STRIDEC_HOST=on PYTHONDONTWRITEBYTECODE=1
-failed=0
-result() {   # NAME, after a command
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
-}
+. tests/results.sh
 ranks() {   # N [NAME=VALUE...] -- COMMAND...: its output to $work/out
     local n=$1 set=()
     shift

@@ -4,10 +4,7 @@
 build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
-failed=0
-result() {   # NAME, after a command
-    if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
-}
+. tests/results.sh
 [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || { echo "ok left out: another user takes root and setpriv"; exit 0; }
 
 # Both find what they run, wherever the build is.

