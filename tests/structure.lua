@@ -4,11 +4,12 @@
 -- conditions on the MPI, and who opens files by name. Exit status 1 if a check fails.
 local build = arg[1] or error("usage: structure.lua BUILD")
 
+package.path = "tests/?.lua;" .. package.path
+local results = require "results"
+
 local function lines_of(command)
-  local p = assert(io.popen(command))
   local lines = {}
-  for line in p:lines() do lines[#lines + 1] = line end
-  p:close()
+  for line in results.output(command):gmatch("[^\n]+") do lines[#lines + 1] = line end
   return lines
 end
 
@@ -18,12 +19,9 @@ for line in io.lines("runtime/DESIGN.md") do
   if room then rooms = rooms + 1; rank[room] = rooms end
 end
 
-local failed = false
 local function report(what, wrong)
   table.sort(wrong)
-  print((#wrong == 0 and "ok " or "not ok ") .. what)
-  for _, line in ipairs(wrong) do print("    " .. line) end
-  failed = failed or #wrong > 0
+  results.check(what, wrong)
 end
 
 local sources = lines_of("ls runtime/*/*.[ch] gen/*.[ch] spec/*.[ch]")
@@ -124,7 +122,7 @@ local CONDITION_FILES = { ["runtime/base/mpi_abi.h"] = true, ["runtime/base/mpi_
 -- folder, or programs to look at.
 local OPEN = { "open", "openat", "fopen", "creat", "shm_open", "mkstemp" }
 local OPEN_FILES = {
-  ["runtime/base/file.c"] = true, ["runtime/base/job_id.c"] = true,
+  ["runtime/base/file.c"] = true, ["runtime/base/output.c"] = true, ["runtime/base/job_id.c"] = true,
   ["runtime/device/host_range.c"] = true, ["runtime/hostpack/host_compiler.c"] = true,
 }
 -- The driver and NVRTC are called by the table of device/gpu_runtime.h: the files behind it alone name symbols of theirs.
@@ -179,6 +177,6 @@ end
 report("files, lines and functions of runtime/ are short", sizes)
 report("comments of runtime/ begin with what they are about", words)
 report("conditions on the MPI stand in two files", conditions)
-report("files are opened by base/file.h", opens)
+report("files are opened by base/file.h and base/output.h", opens)
 report("the GPU's driver and compiler are named behind device/gpu_runtime.h", calls)
-os.exit(not failed)
+results.exit()

@@ -16,8 +16,8 @@ static int standard_output(const struct stat *st)
     return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-/* Opens a new file beside o->path. The process's number names it: mkostemp does not apply the umask, which can't be read
- * without a change that other threads see. */
+/* Opens a new file beside o->path. The process's number names it: mkostemp does not apply the umask, and who reads that
+ * changes it for other threads. */
 static void open_draft(struct output *o, mode_t mode, const struct stat *old)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;

@@ -2,20 +2,9 @@
 -- the table of `stridec doctor --calls`, once and with a reason, or excepted here with one. A line "ok" or "not ok" a
 -- check.
 local stridec, mpicc = arg[1], arg[2] or "mpicc"
-local failed = false
-
-local function check(name, wrong)
-  print((#wrong == 0 and "ok " or "not ok ") .. name)
-  for _, what in ipairs(wrong) do print("  # " .. what) end
-  failed = failed or #wrong > 0
-end
-
-local function output(command)
-  local pipe = assert(io.popen(command))
-  local text = pipe:read "a"
-  assert(pipe:close(), command)
-  return text
-end
+package.path = "tests/?.lua;" .. package.path
+local results = require "results"
+local check, output = results.check, results.output
 
 -- Not in the table, and why that is right.
 local EXCEPTIONS = {
@@ -86,4 +75,4 @@ check(("each of %d functions is in the table"):format(total), missing)
 check("each row is a function that the MPI has", unknown)
 check("no function twice", twice)
 check("each says how, and why", unsaid)
-os.exit(failed and 1 or 0)
+results.exit()

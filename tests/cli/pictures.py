@@ -2,27 +2,14 @@
 Prints a line `ok ...` or `not ok ...` for each check."""
 import os
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from results import Results
 
-stridec = sys.argv[1]
 here = os.path.dirname(os.path.abspath(__file__))
 SVG = "{http://www.w3.org/2000/svg}"
-failed = False
-
-
-def check(name, good, *details):
-    global failed
-    print(("ok " if good else "not ok ") + name)
-    if not good:
-        failed = True
-        for line in details:
-            print("    " + str(line)[:300])
-
-
-def run(*arguments, **more):
-    return subprocess.run([stridec, *arguments], capture_output=True, timeout=60, **more)
+results = Results(sys.argv[1])
+check, run = results.check, results.run
 
 
 def draw(name, spec=os.path.join(here, "layouts.lua")):
@@ -107,4 +94,4 @@ def layouts():
 
 
 layouts()
-sys.exit(failed)
+results.exit()

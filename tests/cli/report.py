@@ -4,25 +4,13 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
+from results import Results
 
-stridec, work = sys.argv[1:3]
+work = sys.argv[2]
 here = os.path.dirname(os.path.abspath(__file__))
-failed = False
-
-
-def check(name, good, *details):
-    global failed
-    print(("ok " if good else "not ok ") + name)
-    if not good:
-        failed = True
-        for line in details:
-            print("    " + str(line)[:300])
-
-
-def run(*arguments, **more):
-    return subprocess.run([stridec, *arguments], capture_output=True, timeout=60, **more)
+results = Results(sys.argv[1])
+check, run = results.check, results.run
 
 
 # ---- files that are not what they should be ----
@@ -111,4 +99,4 @@ def values():
 
 broken()
 values()
-sys.exit(failed)
+results.exit()

@@ -50,6 +50,7 @@ check "with the sums of all" holds "$page" \
 check "and each remark once" [ "$(grep -o 'a remark &lt;i&gt;' "$page" | wc -l)" -eq 1 ]
 [ "$(grep -o '<svg class="layout"' "$page" | wc -l)" -eq 6 ]
 check "a picture of each layout that is known" test $? -eq 0
+export PYTHONDONTWRITEBYTECODE=1
 python3 tests/cli/report.py "$stridec" "$work" || failed=1
 
 # ---- pictures ----
