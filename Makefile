@@ -37,9 +37,9 @@ SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options messages text run beside flavour needs \
             libraries capture programs elsewhere) $(BUILD)/runtime/base/file.o $(BUILD)/runtime/base/mpi_family.o \
             $(BUILD)/gen/nearest.o
-COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c))) \
+COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c runtime/pages/*.c))) \
             $(BUILD)/runtime/pages.o
-RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) \
+RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/% runtime/pages/%,$(wildcard runtime/*/*.c))) \
             $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
@@ -67,7 +67,7 @@ $(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED) $(HASHED)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(EMBED) -- $(HASHED)
 # What the command draws: apart from what generates kernels, so that the modules of a cache outlive a change of colours.
-PAGES = $(wildcard runtime/command/*.lua runtime/command/*.css)
+PAGES = $(wildcard runtime/pages/*.lua runtime/pages/*.css)
 $(BUILD)/runtime/pages.c: gen/embed.lua $(PAGES)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(PAGES)
@@ -99,9 +99,9 @@ $(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-in
                                      --param tsan-instrument-func-entry-exit=0))
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(TLS) $(JUMPS) -c $< -o $@
-$(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: VERSION
-$(BUILD)/runtime/command/main.o $(BUILD)/runtime/base/stats_job.o: DEFINES = -DSTRIDEC_VERSION='"$(RELEASE)"'
-$(BUILD)/runtime/command/%.o: runtime/command/%.c
+$(BUILD)/runtime/command/main.o $(BUILD)/runtime/observe/stats_job.o: VERSION
+$(BUILD)/runtime/command/main.o $(BUILD)/runtime/observe/stats_job.o: DEFINES = -DSTRIDEC_VERSION='"$(RELEASE)"'
+$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c runtime/pages/*.c)): $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/runtime/pages.o: %.o: %.c

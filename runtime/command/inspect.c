@@ -2,7 +2,7 @@
 #include "command.h"
 #include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
-#include "pages.h"
+#include "pages/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>

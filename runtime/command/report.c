@@ -1,7 +1,7 @@
 /* report.c: stridec report: makes an HTML page of what `stridec run --stats=json:FILE` wrote (report.lua). */
 #include "base/file.h"
 #include "command.h"
-#include "pages.h"
+#include "pages/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>

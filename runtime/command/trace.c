@@ -1,4 +1,4 @@
-/* trace.c: stridec trace: joins the timelines that the ranks of a job wrote for STRIDEC_TRACE (base/trace_write.c). */
+/* trace.c: stridec trace: joins the timelines that the ranks of a job wrote (observe/trace_write.c). */
 #include "base/file.h"
 #include "base/output.h"
 #include "command.h"

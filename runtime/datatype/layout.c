@@ -4,7 +4,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/reserve.h"
-#include "base/trace.h"
+#include "observe/trace.h"
 #include "device/host_range.h"
 #include "layout_parts.h"
 #include "type_filter.h"

@@ -2,7 +2,7 @@
  * so a reused handle never finds an old layout. */
 #ifndef STRIDEC_LAYOUT_H
 #define STRIDEC_LAYOUT_H
-#include "base/stats.h"
+#include "observe/stats.h"
 #include "host_pack_fast.h"
 #include "kernel/kernel.h"
 #include <mpi.h>

@@ -5,7 +5,7 @@
  * freed at once, and so are a device's pools if its memory is almost full. Buffers of other sizes (memory was short)
  * are not kept. */
 #include "base/log.h"
-#include "base/stats.h"
+#include "observe/stats.h"
 #include "device_internal.h"
 #include <stdlib.h>
 

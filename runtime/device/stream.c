@@ -6,8 +6,8 @@
  * 32-byte blocks took 28 instead of 25 us. */
 #include "base/backoff.h"
 #include "base/log.h"
-#include "base/stats.h"
-#include "base/trace.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
 #include "device_internal.h"
 #include <limits.h>
 #include <stdlib.h>

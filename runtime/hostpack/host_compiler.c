@@ -1,7 +1,7 @@
 #include "host_compiler.h"
 #include "base/env.h"
 #include "base/file.h"
-#include "base/stats.h"
+#include "observe/stats.h"
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/modex.h"
 #include "base/mpi_abi.h"
 #include "base/self_comm.h"
-#include "base/trace.h"
+#include "observe/trace.h"
 #include "base/world_rank.h"
 #include "collective/exchange.h"
 #include "collective/neighbor_topology.h"

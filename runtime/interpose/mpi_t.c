@@ -1,10 +1,10 @@
-/* mpi_t.c: the counters of base/counters.h as performance variables of the MPI's tool interface, beside the MPI's own.
+/* mpi_t.c: the counters of observe/counters.h as performance variables of the MPI's tool interface, beside its own.
  *
  * Their indices follow those that the MPI had when it was first asked. Variables that the MPI adds later come behind
  * them, so that no index changes. The MPI never sees an index or a handle of stridec's. While there is a handle, calls
  * are observed (observed.h), which counts their messages; without one nothing is counted but fallback copies. */
 #include "base/abi_check.h"
-#include "base/counters.h"
+#include "observe/counters.h"
 #include "base/env.h"
 #include "observed.h"
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* observed.c: see observed.h. */
 #include "observed.h"
-#include "base/counters.h"
+#include "observe/counters.h"
 #include "base/env.h"
-#include "base/nvtx.h"
-#include "base/stats.h"
+#include "observe/nvtx.h"
+#include "observe/stats.h"
 #include "datatype/layout.h"
 #include <pthread.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* observed.h: calls that stridec serves, followed from begin to end: for the timeline of STRIDEC_TRACE, as ranges of a
- * profiler (base/nvtx.h), and for the MPI's performance variables (mpi_t.c). Stubs lead there only while
+ * profiler (observe/nvtx.h), and for the MPI's performance variables (mpi_t.c). Stubs lead there only while
  * interpose_active is INTERPOSE_OBSERVED. */
 #ifndef STRIDEC_OBSERVED_H
 #define STRIDEC_OBSERVED_H
-#include "base/trace.h"
+#include "observe/trace.h"
 #include "interpose.h"
 #include <mpi.h>
 

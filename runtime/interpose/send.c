@@ -1,7 +1,7 @@
 /* send.c: sends. Calls that stridec does not serve pass to the MPI unchanged. */
 #include "base/error.h"
 #include "base/reserve.h"
-#include "base/trace.h"
+#include "observe/trace.h"
 #include "large_count.h"
 #include "protocol/host_select.h"
 #include "request/light_request.h"

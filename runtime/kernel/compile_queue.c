@@ -5,8 +5,8 @@
  * data, and ends later; a later session may start another. Workaround (NVRTC 13.0): its exit destructors crash a
  * thread that still compiles (7 of 40 exits), so freeze() stops that thread first. */
 #include "base/log.h"
-#include "base/stats.h"
-#include "base/trace.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
 #include "cores.h"
 #include "device/device_internal.h"
 #include "device/gpu_runtime.h"

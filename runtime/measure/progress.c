@@ -1,6 +1,6 @@
 /* progress.c: see progress.h. */
 #include "progress.h"
-#include "base/stats.h"
+#include "observe/stats.h"
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>

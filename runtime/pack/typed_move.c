@@ -1,7 +1,7 @@
 /* typed_move.c: see typed_move.h. */
 #include "typed_move.h"
 #include "base/env.h"
-#include "base/stats.h"
+#include "observe/stats.h"
 #include "explain.h"
 #include "hostpack/host_pack.h"
 #include <string.h>

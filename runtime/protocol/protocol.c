@@ -2,7 +2,7 @@
 #include "protocol.h"
 #include "base/error.h"
 #include "base/reserve.h"
-#include "base/trace.h"
+#include "observe/trace.h"
 #include "host_select.h"
 #include "persistent_send.h"
 #include "node/segment.h"

@@ -2,7 +2,7 @@
 #include "rndv_recv.h"
 #include "base/backoff.h"
 #include "base/bounce.h"
-#include "base/counters.h"
+#include "observe/counters.h"
 #include "base/freelist.h"
 #include "base/log.h"
 #include "base/self_comm.h"

@@ -5,7 +5,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/self_comm.h"
-#include "base/trace.h"
+#include "observe/trace.h"
 #include "progress_thread.h"
 #include "rndv_file.h"
 #include "rndv_internal.h"

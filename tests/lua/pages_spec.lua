@@ -1,5 +1,5 @@
 -- pages_spec.lua: what the pages of the command are made with: JSON, numbers for people, advice.
-package.path = "runtime/command/?.lua;" .. package.path
+package.path = "runtime/pages/?.lua;" .. package.path
 local json, format, advice = require "json", require "format", require "advice"
 
 local function refused(f, ...)

@@ -1,6 +1,6 @@
 /* test_stats.c: the statistics of many types: long signatures are not sent without a limit, and many types of one name
  * get names of their own. */
-#include "../../runtime/base/stats_job.h"
+#include "../../runtime/observe/stats_job.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * stats_record.c. Private to the statistics. */
 #ifndef STRIDEC_STATS_JOB_H
 #define STRIDEC_STATS_JOB_H
-#include "hash_table.h"
+#include "base/hash_table.h"
 #include "stats.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* stats_json.c: the statistics as JSON, for STRIDEC_STATS=json:FILE. runtime/api/stats.schema.json describes it; a new
  * meaning of a member makes a new `format`. */
-#include "json_text.h"
-#include "output.h"
+#include "base/json_text.h"
+#include "base/output.h"
 #include "stats_notes.h"
 #include "stats_sums.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
  * cheap; without either variable nothing is counted. */
 #ifndef STRIDEC_STATS_H
 #define STRIDEC_STATS_H
-#include "world_rank.h"
+#include "base/world_rank.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* trace_write.c: writes a timeline in Chrome's trace event format. Each event is a line of its own, which `stridec
  * trace` relies on (command/trace.c). Times are CLOCK_MONOTONIC's, which the processes of a node share. */
-#include "file.h"
-#include "json_text.h"
+#include "base/file.h"
+#include "base/json_text.h"
 #include "trace_internal.h"
 #include <mpi.h>
 #include <stdio.h>

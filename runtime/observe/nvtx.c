@@ -12,11 +12,6 @@ static void make_domain(void)
     domain = nvtxDomainCreateA("stridec");
 }
 
-bool nvtx_built(void)
-{
-    return true;
-}
-
 void nvtx_push(const char *text)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -31,11 +26,6 @@ void nvtx_pop(void)
     nvtxDomainRangePop(domain);
 }
 #else
-bool nvtx_built(void)
-{
-    return false;
-}
-
 void nvtx_push(const char *text)
 {
     (void)text;

@@ -2,7 +2,7 @@
  *
  * All derived types that the ranks committed, used or not: with STRIDEC_AOT each has its kernel asked for at commit.
  * Each is a signature under the name that the program gave it, else t1, t2, ... */
-#include "output.h"
+#include "base/output.h"
 #include "stats_job.h"
 #include <ctype.h>
 #include <errno.h>

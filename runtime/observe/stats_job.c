@@ -1,8 +1,8 @@
 /* stats_job.c: sums the rows of the ranks, along a tree of ranks: rank 0 gets each type once. */
 #include "stats_job.h"
-#include "env.h"
-#include "log.h"
-#include "plain_locale.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/plain_locale.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* stats.c: rows of counters of this rank. */
 #include "stats.h"
-#include "env.h"
+#include "base/env.h"
 #include "stats_job.h"
 #define XXH_INLINE_ALL
 #include <pthread.h>

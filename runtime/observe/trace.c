@@ -1,10 +1,10 @@
 /* trace.c: the memory of the timeline. */
 #include "trace_internal.h"
-#include "env.h"
-#include "file.h"
-#include "hash_table.h"
-#include "log.h"
-#include "plain_locale.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/hash_table.h"
+#include "base/log.h"
+#include "base/plain_locale.h"
 #include "stats.h"
 #include <errno.h>
 #include <pthread.h>
