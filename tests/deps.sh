@@ -63,7 +63,7 @@ present() {
     cmd) command -v "$2" ;;
     mpicc) command -v "${MPICC%% *}" ;;
     mpirun) command -v mpirun || command -v mpirun.openmpi || command -v mpirun.mpich ;;
-    header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] || echo "#include <$2>" | $cc -E -x c - ;;
+    header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] || echo "#include <$2>" | $cc ${CPPFLAGS:-} -E -x c - ;;
     lua) command -v "${LUA:-lua5.4}" || command -v lua ;;
     luadev) [ -e "$lua_inc/lua.h" ] && { [ -n "$LUA_LIB" ] || lua_archive; } ;;
     python) /usr/bin/python3 -c "import $2" || python3 -c "import $2" ;;

@@ -54,6 +54,12 @@ elsewhere() {   # only there: /usr has none
         says 1 'missing: .*liblua5.4-dev' sh "$work/deps.sh" --missing build
 }
 check "Lua elsewhere" elsewhere
+mkdir "$work/include" && touch "$work"/include/{xxhash,uthash}.h
+headers() {   # there, and only by CPPFLAGS
+    CC='gcc -nostdinc' says 1 'missing: .*libxxhash-dev uthash-dev' sh "$work/deps.sh" --missing build &&
+        { CC='gcc -nostdinc' CPPFLAGS=-I$work/include sh "$work/deps.sh" --missing build >"$work/said"; ! grep -E 'xxhash|uthash' "$work/said"; }
+}
+check "headers that CPPFLAGS name" headers
 options() { CC='gcc -m64' MPICC='mpicc -g' tests/deps.sh --missing build; [ ! -s "$work/check.out" ]; }
 check "compilers with options" options
 
