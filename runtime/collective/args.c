@@ -103,7 +103,7 @@ static bool significant(const struct arg *p, const struct group *g)
 /* Returns true if the MPI may leave a part of the output unwritten; that part must keep its content. */
 static bool keeps_content(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    return (o->how == ARGS_STAGED && p->flags & ARG_PARTIAL) || (p->flags & ARG_AFTER && g->rank == 0) ||
+    return ((o->how == ARGS_STAGED || o->file) && p->flags & ARG_PARTIAL) || (p->flags & ARG_AFTER && g->rank == 0) ||
            (!args_lists(p) && any_proc_null(o, p, g));
 }
 
@@ -179,7 +179,8 @@ bool args_piece(const struct args_set *o, const struct arg *p, const struct grou
  * files nor nonblocking collectives as CUDA-aware. */
 bool args_device_aware(const struct args_set *o)
 {
-    return mpi_cuda_aware() && (ASYNC_IS_AWARE || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
+    bool excluded = o->file || (o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
+    return mpi_cuda_aware() && (ASYNC_IS_AWARE || !o->later) && !excluded;
 }
 
 /* Returns true if the MPI gets the program's own device buffers, also in nonblocking collectives that move data, as
@@ -346,6 +347,7 @@ int args_open(struct args_set *o)
         bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
         if (used && needs_change(o, p, &g, &need[i])) any = true;
     }
+    if (any && o->file && !file_is_native(o->fh)) o->how = ARGS_STAGED;
     int rc = open_receive(o, need);
     if (rc == MPI_SUCCESS && !o->recv_buffer && !any) return ARGS_NONE;
     if (rc == MPI_SUCCESS && reserve_low())

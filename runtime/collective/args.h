@@ -7,7 +7,8 @@
  *            If each piece has its own type, all are passed as bytes.
  *            Host memory is packed too, where stridec packs quicker than the MPI (args_host.c).
  *   staged   The pieces lie in host memory in their own layout; only the address changes. For calls that read the data
- *            (reductions) or whose bytes depend on types (files), and if packed displacements don't fit the call. */
+ *            (reductions) or whose bytes depend on types (files whose view converts them), and if packed displacements
+ *            don't fit the call. */
 #ifndef STRIDEC_ARGS_H
 #define STRIDEC_ARGS_H
 #include "pack/typed_buffer.h"
@@ -69,6 +70,8 @@ struct args_set {
     MPI_Comm comm;                   /* MPI_COMM_NULL for files and windows: errors are raised on MPI_COMM_SELF */
     int root, n;
     bool message;                    /* point to point */
+    bool file;                       /* of the file fh: bounced in host memory */
+    MPI_File fh;
     bool later;                      /* a nonblocking or persistent collective */
     struct arg of[ARGS_MAX];
     bool receives;                   /* a receive from `source` that may bring an RTS header (rndv_recv.h) */

@@ -1,5 +1,6 @@
 /* args_internal.h: shared by the files of args.h: args.c (which arguments are bounced), args_stage.c (their memory),
- * args_replace.c (what is passed for them), args_move.c (packing, unpacking), args_host.c (packing of host memory). */
+ * args_replace.c (what is passed for them), args_file.c (views of files), args_move.c (packing, unpacking),
+ * args_host.c (packing of host memory). */
 #ifndef STRIDEC_ARGS_INTERNAL_H
 #define STRIDEC_ARGS_INTERNAL_H
 #include "args.h"
@@ -39,6 +40,8 @@ void args_as_is(struct arg *p);
 /* Passes the buffer by types of bytes (byte_types.h), since other ranks may send packed bytes to host memory here.
  * Returns true if a type was replaced. */
 bool args_byte_types(const struct args_set *o, struct arg *p, const struct group *g);
+/* Returns true if the file's view takes bytes as they are: representation "native". */
+bool file_is_native(MPI_File fh);
 /* One piece; its typed buffer uses parts of the argument's bounce buffers. */
 struct piece {
     struct typed_buffer tbuf;

@@ -96,7 +96,7 @@ int args_packed(struct args_set *o)
 static int64_t bytes_to_unpack(const struct args_set *o, const struct arg *p, int64_t bytes)
 {
     if (o->bounded) return o->bound_bytes;
-    return p->bounced->staged || !(p->flags & ARG_PARTIAL) ? INT64_MAX : bytes;
+    return p->bounced->staged || o->file || !(p->flags & ARG_PARTIAL) ? INT64_MAX : bytes;
 }
 
 static int unpack_arg(struct arg *p, struct batch *b, int64_t bytes)

@@ -25,7 +25,7 @@ bool contents_read(MPI_Datatype datatype, struct contents *c);
 void contents_free(struct contents *c);
 /* Returns true for the combiners of predefined types. Those must not be freed. */
 bool contents_named(int combiner);
-/* Frees a handle from a type's contents unless it is predefined. */
+/* Frees a handle that the MPI has given, as of a type's contents, unless it is predefined. */
 void contents_free_handle(MPI_Datatype *datatype);
 
 static inline int64_t take_int(struct contents *c)

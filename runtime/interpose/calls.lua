@@ -260,22 +260,22 @@ row("own", "Buffer_attach", "void *buffer, size size", { large = true })
 row("own", "Comm_attach_buffer", "comm comm, void *buffer, size size", { large = true })
 row("own", "Session_attach_buffer", "MPI_Session session, void *buffer, size size", { large = true })
 
--- Files.
+-- Files. In a view of another representation than "native" the buffer is staged (args_file.c).
 for _, way in ipairs { { "read", "out?" }, { "write", "in" } } do
   local name = function(rest) return "File_" .. way[1] .. rest end
   local buffer = way[2] .. " buf, count count, type datatype"
   for _, at in ipairs { { "", "MPI_File fh, " }, { "_at", "MPI_File fh, MPI_Offset offset, " } } do
     for _, together in ipairs { "", "_all" } do
-      row("staged", name(at[1] .. together), at[2] .. buffer .. ", status status")
-      row("staged", "File_i" .. way[1] .. at[1] .. together, at[2] .. buffer .. ", request request",
+      row("packed", name(at[1] .. together), at[2] .. buffer .. ", status status")
+      row("packed", "File_i" .. way[1] .. at[1] .. together, at[2] .. buffer .. ", request request",
         { keep = "request" })
     end
-    row("staged", name(at[1] .. "_all_begin"), at[2] .. buffer, { keep = "file" })
+    row("packed", name(at[1] .. "_all_begin"), at[2] .. buffer, { keep = "file" })
   end
-  row("staged", name "_shared", "MPI_File fh, " .. buffer .. ", status status")
-  row("staged", "File_i" .. way[1] .. "_shared", "MPI_File fh, " .. buffer .. ", request request", { keep = "request" })
-  row("staged", name "_ordered", "MPI_File fh, " .. buffer .. ", status status")
-  row("staged", name "_ordered_begin", "MPI_File fh, " .. buffer, { keep = "file" })
+  row("packed", name "_shared", "MPI_File fh, " .. buffer .. ", status status")
+  row("packed", "File_i" .. way[1] .. "_shared", "MPI_File fh, " .. buffer .. ", request request", { keep = "request" })
+  row("packed", name "_ordered", "MPI_File fh, " .. buffer .. ", status status")
+  row("packed", name "_ordered_begin", "MPI_File fh, " .. buffer, { keep = "file" })
   local const = way[1] == "write" and "const " or ""
   for _, rest in ipairs { "_all_end", "_at_all_end", "_ordered_end" } do
     row("own", name(rest), "MPI_File fh, " .. const .. "void *buf, status status")
@@ -360,7 +360,7 @@ by_hand("accelerated", "over device memory in a node kernels do all calls; elsew
 by_hand("passed", "device memory on an MPI that is not CUDA-aware is an error", "Win_attach")
 by_hand("passed", "device memory is an error: the MPI keeps lists of its own in the buffer",
   "Buffer_attach Comm_attach_buffer Session_attach_buffer")
-by_hand("staged", "completes what the split collective's beginning carried", [[
+by_hand("accelerated", "completes what the split collective's beginning carried", [[
   File_read_all_end File_read_at_all_end File_read_ordered_end
   File_write_all_end File_write_at_all_end File_write_ordered_end ]])
 

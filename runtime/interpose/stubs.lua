@@ -374,7 +374,7 @@ local function write_call(f)
 
 int call_$name(const struct next *next, $declarations)
 {
-    struct args_set o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
+    struct args_set o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$file$later$receives$sends, .of = {
 $buffers    } };
 $own$edges$kernel    $rc = $open;
     if (rc == ARGS_NONE) return $none;
@@ -397,6 +397,7 @@ $brings    rc = $passed;
     none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended)
       :format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
+    file = names_of.fh and ", .file = true, .fh = fh" or "",
     brings = names_of.target_datatype and receives_at(args)
       and "    args_bound_read(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
