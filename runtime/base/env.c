@@ -306,6 +306,13 @@ void env_check(void)
     env_each(log_problem, NULL);
 }
 
+void env_unobserved(void)
+{
+    env_get();
+    settings.stats = settings.observed = settings.timed = settings.ranges = false;
+    settings.stats_form = ENV_STATS_NONE, settings.record = settings.trace = NULL;
+}
+
 void env_widen(void)
 {
     env_get();

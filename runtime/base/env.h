@@ -63,6 +63,8 @@ void env_check(void);
  * is wrong. */
 typedef void env_visit(void *arg, const char *name, const char *value, const char *problem);
 void env_each(env_visit *each, void *arg);
+/* For messages of the command's own, before MPI_Init: statistics, specs and timelines are of programs. */
+void env_unobserved(void);
 /* For `stridec doctor` in a job, on all ranks alike. env_widen, before MPI_Init: what is not set lets every protocol
  * be used, at once. env_force, with no message under way: sets STRIDEC_TRANSPORT anew. */
 void env_widen(void);

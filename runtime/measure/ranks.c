@@ -1,6 +1,7 @@
 /* ranks.c: see ranks.h. */
 #include "ranks.h"
 #include "base/activity.h"
+#include "base/env.h"
 #include "device/driver.h"
 #include <mpi.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 
 void ranks_begin(void)
 {
+    env_unobserved();
     driver_load();   /* before MPI_Init, which looks for a driver */
     MPI_Init(NULL, NULL);
 }

@@ -295,6 +295,7 @@ int tune_run(struct tune_request want)
     setenv("STRIDEC_PIPELINE", "1", 0);   /* every rank runs this command */
     if (!want.file) want.file = env_get()->tune;
     int rank, ranks, rc;
+    env_unobserved();
     driver_load();   /* before MPI_Init, which looks for a driver */
     MPI_Init(NULL, NULL);
     interpose_depth++;   /* messages here pass to the MPI */

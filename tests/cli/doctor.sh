@@ -243,6 +243,12 @@ some() {   # one rank asks for messages: all send them
     job 0 '^ok +host mpi +[0-9]+ messages, [0-9.]+ MB: every byte is right' 1 "$stridec" doctor --messages : -n 1 "$stridec" doctor &&
         job 0 '^ok +host mpi +[0-9]+ messages' 1 "$stridec" doctor : -n 1 "$stridec" doctor --messages
 }
+unobserved() {   # doctor's own messages are no program's: what a run has written stays
+    echo kept | tee "$work/kept.lua" >"$work/kept.json" && mkdir "$work/kept" && echo kept >"$work/kept/0.json" || return 1
+    STRIDEC_RECORD=$work/kept.lua STRIDEC_STATS=json:$work/kept.json STRIDEC_TRACE=$work/kept \
+        job 0 '^ok +host mpi ' 2 "$stridec" doctor --messages &&
+        [ "$(cat "$work/kept.lua" "$work/kept.json" "$work/kept/0.json" | uniq)" = kept ]
+}
 off() { job 0 '^- +host shared +not available: STRIDEC_HOST=off' 2 env STRIDEC_HOST=off "$stridec" doctor --messages; }
 check "a step without PMI" slurm
 case $("$stridec" doctor) in *"libstridec.so, for MPICH"*) check "an MPI_Init that ends the process" no_init ;; esac
@@ -256,6 +262,7 @@ if [ -z "${san:-}" ]; then   # mpirun can't take the sanitizer
     check "messages by each protocol" messages
     [ -n "${MPI_TEST_SECOND:-}" ] || check "messages of a CUDA-aware MPI" aware
     check "messages that one rank asks for" some
+    check "no statistics of doctor's own" unobserved
     check "a wrong byte in a message" wrong
     [ -n "${MPI_TEST_SECOND:-}" ] || check "a protocol that is switched off" off
 fi
