@@ -19,7 +19,6 @@
 #include <xxhash.h>
 
 #define ARCHS_MAX 32
-#define MODE 0644   /* kernel/aot.c takes no file that others may write to */
 
 struct job {
     const char *folder;
@@ -35,6 +34,15 @@ struct job {
 };
 
 /* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
+/* Replaces what bears that name in the folder. kernel/aot.c takes no links, and no file that others may write to. */
+static int write_file(const char *path, const void *data, size_t bytes, struct reason *why)
+{
+    if (file_replace(path, 0644, data, bytes))
+        return 0;
+    snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
+    return -1;
+}
+
 static int write_module(struct job *job, enum target target, const char *shape, const char *source, const char *arch,
                         struct reason *why)
 {
@@ -48,7 +56,7 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
                       : gpu_runtime->jit_compile(source, file, arch, false, &image, &bytes, why);
     if (status == 0)
-        status = save_file(path, MODE, image, bytes, why);
+        status = write_file(path, image, bytes, why);
     if (status == 0)
         fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
                 (unsigned long long)XXH64(image, bytes, 0), gen_version());
@@ -65,7 +73,7 @@ static int write_shape(struct job *job, enum target target, const char *shape, c
     uint64_t hash = XXH64(shape, strlen(shape), 0);
     snprintf(path, sizeof path, "%s/%016llx%s%s.%s", job->folder, (unsigned long long)hash, arch ? "." : "",
              arch ? arch : "", endings[target]);
-    int status = save_file(path, MODE, source, strlen(source), why);
+    int status = write_file(path, source, strlen(source), why);
     if (status == 0 && target != TARGET_HIP)
         status = write_module(job, target, shape, source, arch ? arch : host_compiler_machine(), why);
     if (status == 0)
@@ -232,7 +240,7 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
     snprintf(path, sizeof path, "%s/manifest", job->folder);
-    if (status == 0 && job->targets != 1 << TARGET_HIP && save_file(path, MODE, text, bytes, &why) != 0)
+    if (status == 0 && job->targets != 1 << TARGET_HIP && write_file(path, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
     if (status == 0)
         print_summary(job, spec, path);

@@ -9,6 +9,10 @@ trap 'rm -rf "$work"' EXIT
 sed 's/local n, radius = 256, 2/local n, radius = 16, 2/' spec/halo.lua >"$work/halo.lua"
 LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/halo.lua" -o "$work/aot" --arch sm_90 >"$work/out" 2>&1
 result "stridec gen compiles the halo's types"
+mkdir "$work/links" && echo mine >"$work/victim" && ln -s ../victim "$work/links/manifest" &&
+    LD_LIBRARY_PATH=$build/sim "$build/stridec" gen 'd(8)' -o "$work/links" --arch sm_90 >"$work/out" 2>&1 &&
+    [ "$(cat "$work/victim")" = mine ] && [ ! -L "$work/links/manifest" ]
+result "it writes through no link in its folder"
 
 # halo NAME ROUNDS: runs the example with the modules, an empty cache, and a log of every compile.
 folder=$work/aot
