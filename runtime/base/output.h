@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 /* A regular file, also behind links, is replaced when all is written: readers see the old file or all of the new one.
- * Written in place is what no new file can replace: pipes, devices, standard output, and a file in a folder that takes
- * no new ones. */
+ * Written in place is what no new file can replace: pipes, devices, files that this process has open as standard output
+ * or error or that /dev/fd names, and files in folders that take no new ones. */
 struct output {
     int fd;
     char *draft, *path;   /* NULL: written in place */
@@ -19,5 +19,7 @@ bool output_open(struct output *o, const char *path, mode_t mode);
 bool output_close(struct output *o, bool good);
 /* Writes all of such a file. Returns false with errno. */
 bool output_write(const char *path, mode_t mode, const void *data, size_t bytes);
+/* Returns true if the path names standard output: nothing else should be written there then. */
+bool output_is_standard(const char *path);
 
 #endif

@@ -90,37 +90,74 @@ static void standard_output_goes_on(void **state)
     int kept = dup(STDOUT_FILENO), fd = open(in_folder("out"), O_CREAT | O_RDWR | O_TRUNC, 0600);
     dup2(fd, STDOUT_FILENO);
     printf("before ");
-    bool done = put("stdout", "text ");
+    bool done = put("stdout", "text "), is = output_is_standard(in_folder("stdout"));
     printf("after");
     fflush(stdout);
     dup2(kept, STDOUT_FILENO);
     close(fd), close(kept);
-    assert_true(done);
+    assert_true(done && is);
     assert_true(holds("out", "before text after"));
+    assert_false(output_is_standard(in_folder("out")));
 }
 
-/* Root may make files in any folder: the test goes as somebody else then. */
-static int write_in_closed_folder(void)
+/* So do standard error, and a descriptor by its number. */
+static void other_descriptors_go_on(void **state)
 {
-    if (geteuid() == 0 && (setgid(65534) || setuid(65534))) return 2;
-    return put("closed/file", "new") ? 0 : 1;
-}
-
-static void a_closed_folder_is_no_obstacle(void **state)
-{
-    int status = -1;
+    char name[32];
     (void)state;
+    assert_int_equal(symlink("/proc/self/fd/2", in_folder("stderr")), 0);
+    int kept = dup(STDERR_FILENO), fd = open(in_folder("err"), O_CREAT | O_RDWR | O_TRUNC, 0600);
+    dup2(fd, STDERR_FILENO);
+    fprintf(stderr, "one ");
+    bool done = put("stderr", "two ");
+    snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    done &= output_write(name, 0666, "three ", 6);
+    fprintf(stderr, "four");
+    dup2(kept, STDERR_FILENO);
+    close(fd), close(kept);
+    assert_true(done);
+    assert_true(holds("err", "one two three four"));
+}
+
+/* A draft takes no name that a file has. */
+static void drafts_replace_nothing(void **state)
+{
+    char name[64], first[64];
+    (void)state;
+    snprintf(name, sizeof name, "log.%d", (int)getpid()), snprintf(first, sizeof first, "log.%d.0", (int)getpid());
+    assert_true(put(name, "old") && put(first, "older"));
+    assert_true(put("log", "new") && holds("log", "new"));
+    assert_true(holds(name, "old") && holds(first, "older"));
+}
+
+/* Makes a file in a folder with this mode, and writes it anew; root may make files in any folder, so as somebody else
+ * then. */
+static void write_in(const char *in, mode_t mode)
+{
+    char name[64];
+    int status = -1;
+    snprintf(name, sizeof name, "%s/file", in);
     assert_int_equal(chmod(folder, 0755), 0);
-    assert_int_equal(mkdir(in_folder("closed"), 0755), 0);
-    assert_true(put("closed/file", "the old text"));
-    assert_int_equal(chmod(in_folder("closed/file"), 0666), 0);
-    assert_int_equal(chmod(in_folder("closed"), 0555), 0);
+    assert_int_equal(mkdir(in_folder(in), 0755), 0);
+    assert_true(put(name, "the old text"));
+    assert_int_equal(chmod(in_folder(name), 0666), 0);
+    assert_int_equal(chmod(in_folder(in), mode), 0);
     pid_t child = fork();
-    if (child == 0) _exit(write_in_closed_folder());
+    if (child == 0) _exit(geteuid() == 0 && (setgid(65534) || setuid(65534)) ? 2 : put(name, "new") ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_true(holds("closed/file", "new"));
-    assert_int_equal(chmod(in_folder("closed"), 0755), 0);
+    assert_true(holds(name, "new"));
+    assert_int_equal(chmod(in_folder(in), 0755), 0);
+    assert_int_equal(unlink(in_folder(name)), 0);
+    assert_int_equal(rmdir(in_folder(in)), 0);   /* no draft is left */
+}
+
+/* It takes no new file, or lets nobody replace another one's. */
+static void a_closed_folder_is_no_obstacle(void **state)
+{
+    (void)state;
+    write_in("closed", 0555);
+    write_in("sticky", 01777);
 }
 
 int main(void)
@@ -129,6 +166,8 @@ int main(void)
         cmocka_unit_test(files_are_replaced),
         cmocka_unit_test(others_are_written_in_place),
         cmocka_unit_test(standard_output_goes_on),
+        cmocka_unit_test(other_descriptors_go_on),
+        cmocka_unit_test(drafts_replace_nothing),
         cmocka_unit_test(a_closed_folder_is_no_obstacle),
     };
     snprintf(folder, sizeof folder, "/tmp/stridec.XXXXXX");
