@@ -7,7 +7,7 @@
 #include "../../spec/spec.h"
 #include <limits.h>
 #include <stdbool.h>
-#include <sys/types.h>
+#include <stdio.h>
 
 /* ORDER EXIT_STATUS: the texts of --help in main.c. A command returns 0 when all is done. */
 #define EXIT_FAILED 1
@@ -146,6 +146,8 @@ int gpu_arch(int ordinal);
 /* Returns the first GPU's architecture, "sm_90", else the newest that NVRTC knows; NULL with *why. Static. */
 const char *arch_default(struct reason *why);
 /* Writes a file that the user named, as output_write does. Returns 0, or -1 with *why. */
-int save_file(const char *path, mode_t mode, const void *data, size_t bytes, struct reason *why);
+int save_file(const char *path, const void *data, size_t bytes, struct reason *why);
+/* Returns where the command tells what it has written: not into a file on standard output. */
+FILE *tell_of(const char *path);
 
 #endif

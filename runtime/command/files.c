@@ -54,9 +54,14 @@ const char *arch_default(struct reason *why)
     return name;
 }
 
-int save_file(const char *path, mode_t mode, const void *data, size_t bytes, struct reason *why)
+FILE *tell_of(const char *path)
 {
-    if (output_write(path, mode, data, bytes))
+    return output_is_standard(path) ? stderr : stdout;
+}
+
+int save_file(const char *path, const void *data, size_t bytes, struct reason *why)
+{
+    if (output_write(path, 0666, data, bytes))
         return 0;
     snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
     return -1;

@@ -139,7 +139,7 @@ static int show_svg(const struct request *r, const struct spec_item *item, const
     char *svg = page_of_layout(&d, &bytes, &why);
     int status = svg ? 0 : -1;
     if (svg && r->output)
-        status = save_file(r->output, 0666, svg, bytes, &why);
+        status = save_file(r->output, svg, bytes, &why);
     else if (svg)
         fwrite(svg, 1, bytes, stdout);
     free(svg);

@@ -27,11 +27,11 @@ static int write_report(const char *path, const char *output, const char *json, 
     char *html = page_of_run(json, length, &bytes, &why);
     if (!html)
         return failure("report", "%s: %s", path, why.text);
-    int status = save_file(output, 0666, html, bytes, &why);
+    int status = save_file(output, html, bytes, &why);
     free(html);
     if (status != 0)
         return failure("report", "%s", why.text);
-    printf("%s\n", output);
+    fprintf(tell_of(output), "%s\n", output);
     return 0;
 }
 

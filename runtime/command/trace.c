@@ -20,7 +20,7 @@ struct job {
     int64_t clock;           /* of the first file, whose times stay as they are */
     char node[256];
     bool shifted;            /* there are files of other nodes */
-    int ranks, left;         /* of the job of 0.json, 0 if not known; files of ranks that it lacks */
+    int ranks, left;         /* of the job of 0.json, 0 if not known; files of other jobs */
 };
 
 /* The last line of a file. */
@@ -73,12 +73,12 @@ static bool read_rest(const char *text, struct rest *r)
                         &r->rank, &r->ranks, &r->dropped, &r->clock, r->node) >= 4;
 }
 
-/* Returns true for a rank that the job lacks: its file is of an earlier job in the folder. 0.json comes first. */
+/* Returns true for a file of another job in the folder: one of another number of ranks. 0.json comes first. */
 static bool is_stale(struct job *j, const char *name, const struct rest *r)
 {
     if (name[strspn(name, "0123456789")] != '.') return false;
     if (r->rank == 0) j->ranks = r->ranks;
-    return j->ranks && r->rank >= j->ranks;
+    return j->ranks && r->ranks != j->ranks;
 }
 
 /* Adds the events of a file's text, a line each between its first line and the one that ends the list. */
@@ -117,6 +117,17 @@ static int add_file(struct job *j, const char *folder, const char *name)
     return status;
 }
 
+static void tell(const struct job *j, FILE *to, const char *path)
+{
+    fprintf(to, "%s: %d process%s", path, j->files, j->files == 1 ? "" : "es");
+    if (j->dropped) fprintf(to, ", %llu events were dropped: see STRIDEC_TRACE_MIB", j->dropped);
+    fprintf(to, "; open it in ui.perfetto.dev\n");
+    if (j->left)
+        fprintf(to, "Left out: %d file%s of another job, not of %d rank%s.\n", j->left, j->left == 1 ? "" : "s",
+                j->ranks, j->ranks == 1 ? "" : "s");
+    if (j->shifted) fprintf(to, "Times of different nodes are aligned by their clocks of the day.\n");
+}
+
 /* Writes the timelines of a folder to one file. */
 static int join(const char *folder, struct dirent **names, int n, const char *path)
 {
@@ -137,14 +148,7 @@ static int join(const char *folder, struct dirent **names, int n, const char *pa
         status = failure("trace", "%s can't be written: %s", path, strerror(errno));
     if (status)
         return status;
-    printf("%s: %d process%s", path, j.files, j.files == 1 ? "" : "es");
-    if (j.dropped)
-        printf(", %llu events were dropped: see STRIDEC_TRACE_MIB", j.dropped);
-    printf("; open it in ui.perfetto.dev\n");
-    if (j.left)
-        printf("Left out: %d file%s of an earlier job with more ranks.\n", j.left, j.left == 1 ? "" : "s");
-    if (j.shifted)
-        printf("Times of different nodes are aligned by their clocks of the day.\n");
+    tell(&j, tell_of(path), path);
     return 0;
 }
 
