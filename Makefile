@@ -4,13 +4,13 @@
 # (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC, CFLAGS,
 # CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
 
-# Make's lists can't hold spaces, and the loader's no colons; said before anything is built. The folder of the
-# sources, and those that `make install` writes to, may have spaces.
-FOLDERS = PREFIX DESTDIR BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR BASHDIR ZSHDIR MODULEDIR
+# $(call refuse,VARIABLES): no colons, which the loader's lists can't hold. Make's own can't hold spaces, either; the
+# folder of the sources, and those that `make install` writes to (packaging/install.mk), may have spaces.
+refuse  = $(foreach v,$(1),$(foreach c,: " & |,$(if $(findstring $c,$($v)),\
+            $(error $v=$($v): stridec can't be built in or installed into a path with $c))))
 LISTED  = BUILD CUDA_HOME LUA_INC LUA_LIB
 $(foreach v,$(LISTED),$(if $(word 2,$($v)),$(error $v=$($v): stridec can't be built from or in a path with a space)))
-$(foreach v,CURDIR $(LISTED) $(FOLDERS),$(foreach c,: " & |,$(if $(findstring $c,$($v)),\
-  $(error $v=$($v): stridec can't be built in or installed into a path with $c))))
+$(call refuse,CURDIR $(LISTED))
 
 MPICC   ?= mpicc
 BUILD   ?= $(if $(SAN),$(if $(TSAN),build-tsan,build-san),build)

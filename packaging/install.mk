@@ -13,6 +13,7 @@ DOCDIR      = $(DATADIR)/doc/stridec
 BASHDIR     = $(DATADIR)/bash-completion/completions
 ZSHDIR      = $(DATADIR)/zsh/site-functions
 MODULEDIR   = $(DATADIR)/modulefiles/stridec
+$(call refuse,PREFIX DESTDIR BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR BASHDIR ZSHDIR MODULEDIR)
 include packaging/flavour.mk
 RELEASE := $(shell cat VERSION)
 
@@ -31,11 +32,12 @@ DOCS    = README.md CHANGELOG.md LICENSE packaging/NOTICES
 # $(call into,FOLDER): as a word of the shell, with DESTDIR.
 into    = "$(DESTDIR)$(1)"
 # $(call fill,FOLDER) FILE: prints a file of packaging/ with its @WORDS@ filled in; @TO_...@ is a way from that folder.
-# PUT FILE: writes what it reads there, for all to read, whatever the umask.
-PUT     = install -D -m644 /dev/stdin
 fill    = sed -e "s|@VERSION@|$(RELEASE)|" $(if $(filter no,$(LINK)),-e '/stridec_LIBRARY/d;/^library=/d') \
             $(foreach v,PREFIX BINDIR MANDIR DATADIR,-e "s|@$v@|$$(realpath -sm "$($v)")|") \
             $(foreach v,PREFIX BINDIR LIBDIR INCLUDEDIR,-e "s|@TO_$v@|$$(realpath -sm --relative-to="$(1)" "$($v)")|")
+# $(call put,FOLDER,FILE,NAME): fills in packaging/FILE.in and installs it, for all to read, whatever the umask.
+put     = $(call fill,$(1)) packaging/$(2).in > $(BUILD)/help/filled && \
+            install -D -m644 $(BUILD)/help/filled $(call into,$(1)/$(3))
 
 install: all install-flavour install-common
 install-flavour: all
@@ -56,10 +58,10 @@ install-common: all $(filter sim,$(MAKECMDGOALS))
 	[ -d $(call into,$(BINDIR)/../lib/stridec) ] && [ ! -L $(call into,$(BINDIR)/../lib/stridec) ] || \
 	  ln -sfnr $(call into,$(PRIVATE)) $(call into,$(BINDIR)/../lib/stridec)
 	install -D -m644 runtime/api/stridec.h $(call into,$(INCLUDEDIR)/stridec.h)
-	$(call fill,$(DATADIR)/pkgconfig) packaging/stridec.pc.in | $(PUT) $(call into,$(DATADIR)/pkgconfig/stridec.pc)
-	for f in stridecConfig stridecConfigVersion; do $(call fill,$(DATADIR)/cmake/stridec) packaging/$$f.cmake.in | \
-	  $(PUT) $(call into,$(DATADIR)/cmake/stridec)/$$f.cmake || exit; done
-	$(call fill,$(MODULEDIR)) packaging/modulefile.in | $(PUT) $(call into,$(MODULEDIR)/$(RELEASE))
+	$(call put,$(DATADIR)/pkgconfig,stridec.pc,stridec.pc)
+	$(call put,$(DATADIR)/cmake/stridec,stridecConfig.cmake,stridecConfig.cmake)
+	$(call put,$(DATADIR)/cmake/stridec,stridecConfigVersion.cmake,stridecConfigVersion.cmake)
+	$(call put,$(MODULEDIR),modulefile,$(RELEASE))
 	install -d $(call into,$(MANDIR)/man1) $(call into,$(BASHDIR)) $(call into,$(ZSHDIR)) $(call into,$(DOCDIR))
 	install -m644 $(BUILD)/help/*.1 $(call into,$(MANDIR)/man1)
 	install -m644 $(BUILD)/help/stridec.bash $(call into,$(BASHDIR)/stridec)

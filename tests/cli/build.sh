@@ -32,6 +32,9 @@ for name in PREFIX DESTDIR LIBDIR; do
         plain_make "$name=/x:y"
 done
 
+foreign() { LIBDIR=/x:/y plain_make all >/dev/null; }
+check "an environment's LIBDIR is another thing" foreign
+
 # A toolkit in the build folder; the sources in a folder with a space.
 mkdir -p "$work/cuda/include/crt" "$work/cuda/lib" "$work/s p/b"
 touch "$work"/cuda/include/{cuda,cuda_runtime_api,nvrtc,crt/host_defines}.h "$work"/cuda/lib/lib{cudart,nvrtc}.so
