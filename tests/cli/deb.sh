@@ -46,6 +46,7 @@ C
 }
 check "programs of both MPIs run by what they hold" runs
 consumers() {   # name no library that no package holds
+    [ -d "$work/root/usr/share/pkgconfig" ] && [ -d "$work/root/usr/share/cmake" ] || return 1
     ! grep -r 'libstridec\.so' "$work/root/usr/share/"{pkgconfig,cmake} || [ -e "$work/root/usr/lib/libstridec.so" ]
 }
 check "files for pkg-config and CMake name what is there" consumers

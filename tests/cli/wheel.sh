@@ -88,7 +88,7 @@ installs() {   # PACKAGE
 }
 # Blocks of several lengths have a kernel of their own, for which there is no compiler: that is said.
 verified() {
-    grep -q "^every byte: $1" "$work/check.out" && ! grep '^stridec\[' "$work/out" | grep -vq 'was not compiled, other ways'
+    grep -q "^every byte: $1" "$work/check.out" && ! grep '^stridec\[' "$work/check.out" | grep -vq 'was not compiled, other ways'
 }
 runs() {   # WHAT THE MPI SAYS
     inside "$allow; timeout -k 5 60 mpirun -n 2 stridec run --sim --stats -- python3 /packages/wheel.py" &&
