@@ -65,7 +65,7 @@ void stats_table(const struct stats_job *job)
     if (job->empty)
         fprintf(stderr, "%10s nothing was counted: %s\n", "", job->empty);
     else
-        fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %6s %8s  %s\n", "calls", "bytes", "family", "transport",
+        fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %6s %8s  %s\n", "calls", "bytes", "family", "protocol",
                 "launches", "compiled", "cached", "ahead", "GB/s", "signature");
     for (const struct stats_total *t = job->types; t; t = t->hh.next) print_total(t);
     if (job->unread)

@@ -57,7 +57,9 @@ M.rules = {
       .. "several steps. Below some hundreds of bytes the MPI alone is as quick." },
   { reason = { "built%-in figures", "no figures", "without figures", "^not in " },
     title = "The ways were chosen by built-in figures",
-    advice = "Measure this system once: `mpirun -n 2 stridec tune`. It takes about a minute." },
+    advice = "Between nodes: measure this system once, `stridec tune` by two ranks. It takes about a minute. Within a "
+      .. "node: the receiver could not open the memory, as with cudaMallocAsync and managed memory; "
+      .. "STRIDEC_LOG=info says so." },
   { reason = { "as quickly", "one piece", "contiguous", "is given it as it is" }, fine = true,
     title = "The MPI is as quick here",
     advice = "Nothing is to be done: the MPI moves these as quickly by itself." },
