@@ -10,7 +10,7 @@
 /* read(name): the text of an embedded file. */
 static int read_embedded(lua_State *L)
 {
-    const char *file = lua_pushfstring(L, "runtime/command/%s", luaL_checkstring(L, 1));
+    const char *file = lua_pushfstring(L, "runtime/pages/%s", luaL_checkstring(L, 1));
     const struct embedded *e = pages_find(file);
     if (!e)
         return luaL_error(L, "%s is not embedded", file);
@@ -26,7 +26,7 @@ static int require(lua_State *L)
     if (lua_getfield(L, -1, name) != LUA_TNIL)
         return 1;
     lua_pop(L, 1);
-    const char *file = lua_pushfstring(L, "runtime/command/%s.lua", name);
+    const char *file = lua_pushfstring(L, "runtime/pages/%s.lua", name);
     const struct embedded *e = pages_find(file);
     if (!e)
         return luaL_error(L, "%s is not embedded", file);
