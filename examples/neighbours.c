@@ -49,7 +49,7 @@ static double value(int rank, int row, int column, int time)
     return ((rank * 1000.0 + time) * 4096 + row) * 4096 + column;
 }
 
-/* What cell (row, column) holds, its border included: a neighbour's where there is one, else -1. */
+/* Returns what cell (row, column) holds, its border included: a neighbour's value where there is one, else -1. */
 static double expected(const struct field *f, int row, int column, int time)
 {
     int up = row == 0, down = row > f->rows, left = column == 0, right = column > f->columns;

@@ -68,8 +68,8 @@ for _, c in ipairs(commands) do
   write(name .. ".1", lines)
 end
 
--- Of the overview what is no list of commands: the first sentence, and what holds for all. Lines that are set in,
--- such as a table of exit statuses, stay as they are.
+-- Takes from the overview the first sentence and what holds for all commands, not the list of them. Lines that are set
+-- in, such as a table of exit statuses, stay as they are.
 local prose = {}
 for paragraph in (read(overview) .. "\n"):gmatch("(.-\n)\n+") do
   if not paragraph:match("^  stridec ") then

@@ -141,7 +141,7 @@ local function kernel_cell(t)
   return html.markup(table.concat(lines, '<br>'), "kernel")
 end
 
--- What the MPI served counts too.
+-- Returns the bytes of a type; those that the MPI served count, too.
 local function weight(t)
   local bytes = t.bytes or 0
   for _, l in ipairs(t.left) do bytes = bytes + (l.bytes or 0) end

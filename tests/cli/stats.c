@@ -69,7 +69,8 @@ static void seldom(const int *out, int *in)
 /* One type of each constructor, committed and not sent. */
 static void reads(void)
 {
-    const int sizes[] = {8, 9, 10}, parts[] = {2, 3, 4}, starts[] = {1, 1, 1}, lengths[] = {2, 5, 2}, at[] = {0, 10, 20};
+    const int sizes[] = {8, 9, 10}, parts[] = {2, 3, 4}, starts[] = {1, 1, 1};
+    const int lengths[] = {2, 5, 2}, at[] = {0, 10, 20};
     const int distributions[] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC}, grid[] = {2, 1};
     const int whole[] = {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
     const MPI_Aint bytes[] = {0, 80, 160};
