@@ -80,7 +80,7 @@ struct stats_row *stats_row(const char *signature, const char *family)
     return row ? row : &shared_row;
 }
 
-/* Replaces control characters, which would end a field in write_row. */
+/* Replaces control characters, which would end a field of stats_write_total. */
 static char *plain_copy(const char *text)
 {
     char *copy = strdup(text);
@@ -236,11 +236,6 @@ void stats_add_sent_to(int rank, int64_t bytes)
     if (rank >= 0 && rank < sent_ranks) atomic_fetch_add_explicit(&stats_sent[rank], bytes, memory_order_relaxed);
 }
 
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 static int state_index(const char *name)
 {
     int i = 0;
@@ -249,26 +244,24 @@ static int state_index(const char *name)
     return i;
 }
 
-/* Writes a row's lines: stats_job_add reads them. */
 static void write_row(FILE *f, const struct stats_row *row)
 {
+    struct stats_way ways[WAYS];
+    struct stats_total t = {
+        .signature = row->signature, .family = row->family, .form = row->form ? row->form : row->signature,
+        .reads = row->reads, .whole = row->whole, .rule = row->rule, .size = row->size, .extent = row->extent,
+        .calls = row->calls, .bytes = row->bytes, .timed = row->timed, .launches = row->launches,
+        .nanoseconds = row->nanoseconds, .way = ways, .ways = row->ways, .lines = row->lines};
     int state = row->state ? state_index(row->state) : STATS_STATES;
-    fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", row->signature, row->family,
-            row->form ? row->form : row->signature, (long long)row->size, (long long)row->extent,
-            (long long)row->calls, (long long)row->bytes, (long long)row->timed, (long long)row->launches,
-            (long long)row->nanoseconds);
-    for (int i = 0; i < STATS_STATES; i++) fprintf(f, "\t%d", i == state);
-    fprintf(f, "\nc\t%s\n", or_empty(row->reads));
-    if (row->whole) fprintf(f, "x\t%s\n", row->whole);
-    for (int i = 0; i < NAMES && row->names[i]; i++) fprintf(f, "n\t%s\n", row->names[i]);
-    for (int i = 0; i < STATS_REASONS && row->passed[i].why; i++)
-        fprintf(f, "l\t%lld\t%lld\t%s\n", (long long)row->passed[i].calls, (long long)row->passed[i].bytes,
-                row->passed[i].why);
-    for (int i = 0; i < row->ways; i++)
-        fprintf(f, "w\t%s\t%lld\t%lld\t%lld\t%s\n", row->way[i].transport, (long long)row->way[i].message_bytes,
-                (long long)row->way[i].calls, (long long)row->way[i].bytes, or_empty(row->way[i].why));
-    if (row->rule) fprintf(f, "r\t%s\n", row->rule);
-    for (const struct stats_line *t = row->lines; t; t = t->next) fprintf(f, "t\t%s\n", t->text);
+    if (state < STATS_STATES) t.states[state] = 1;
+    for (int i = 0; i < NAMES; i++) t.names[i] = row->names[i];
+    for (int i = 0; i < STATS_REASONS; i++)
+        t.left[i] = (struct stats_left){row->passed[i].why, row->passed[i].calls, row->passed[i].bytes};
+    for (int i = 0; i < t.ways; i++) {
+        const struct way *w = &row->way[i];
+        ways[i] = (struct stats_way){w->transport, w->why ? w->why : "", w->message_bytes, w->calls, w->bytes};
+    }
+    stats_write_total(f, &t, true);
 }
 
 static bool row_has_content(const struct stats_row *row)

@@ -150,8 +150,7 @@ void stats_job_add(struct stats_job *job, char *text)
 
 /* ---- writing ---- */
 
-/* Writes a type, with its whole signature if that is wanted. */
-static void write_total(FILE *f, const struct stats_total *t, bool whole)
+void stats_write_total(FILE *f, const struct stats_total *t, bool whole)
 {
     fprintf(f, "R\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld", t->signature, t->family, t->form,
             (long long)t->size, (long long)t->extent, (long long)t->calls, (long long)t->bytes, (long long)t->timed,
@@ -181,7 +180,7 @@ void stats_job_write(const struct stats_job *job, FILE *f)
     for (const struct stats_total *t = job->types; t; t = t->hh.next) {
         size_t bytes = t->whole ? strlen(t->whole) : 0;
         bool whole = bytes <= room;
-        write_total(f, t, whole);
+        stats_write_total(f, t, whole);
         if (whole) room -= bytes;
     }
 }

@@ -73,6 +73,8 @@ struct stats_job {
 
 /* Adds what a rank wrote. The job owns the text, which changes. */
 void stats_job_add(struct stats_job *job, char *text);
+/* Writes a type as stats_job_add reads it, with its whole signature if that is wanted. */
+void stats_write_total(FILE *f, const struct stats_total *t, bool whole);
 /* Writes the job as stats_job_add reads it. */
 void stats_job_write(const struct stats_job *job, FILE *f);
 void stats_job_sort(struct stats_job *job);
