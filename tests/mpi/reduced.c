@@ -305,25 +305,30 @@ static bool loaded(const struct resources *since, int n, MPI_Datatype type, cons
     return everywhere(after.launches == now.launches + 1 && after.copies == now.copies);
 }
 
-/* Short vectors have the kernel compiled: the first long one goes by it. Where long ones come first, they need not wait
- * for a vote once it is compiled. */
+/* Reduces vectors of so many elements until n modules are loaded. Returns the number of calls. */
+static int load(int n, MPI_Datatype type, const void *from, void *to, int elements)
+{
+    struct resources before;
+    double since = 0;
+    int calls = 0;
+    bool is = false;
+    resources_now(&before);
+    for (; !is && everywhere(within(&since, SECONDS)); is = loaded(&before, n, type, from, to), calls++)
+        went(type, from, to, elements);
+    expect(is, "%d modules are not loaded in %d s", n, SECONDS);
+    return calls;
+}
+
+/* Short vectors have the kernel compiled: the first long one goes by it. Where long ones come first, they need not wait for a vote once it is compiled. */
 static void early(void)
 {
     enum { N = 20000 };
-    struct resources before;
-    int *from = mem_alloc(MEM_DEVICE, N * sizeof *from), *to = mem_alloc(MEM_DEVICE, N * sizeof *from), n = 0, more = 0;
-    double since = 0;
+    int *from = mem_alloc(MEM_DEVICE, N * sizeof *from), *to = mem_alloc(MEM_DEVICE, N * sizeof *from), more = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    resources_now(&before);
-    do went(MPI_INT, from, to, 1);
-    while (!loaded(&before, 2, MPI_INT, from, to) && everywhere(within(&since, SECONDS)));   /* and the interpreter */
+    load(2, MPI_INT, from, to, 1);   /* and the interpreter */
     expect(went(MPI_INT, from, to, N), "the first long vector goes by the MPI");
-    do went(MPI_INT, from, to, N);
-    while (!loaded(&before, 3, MPI_INT, from, to) && everywhere(within(&since, SECONDS)));   /* and typed copies */
     report("a kernel for short vectors");
-    resources_now(&before), since = 0;
-    do went(MPI_UNSIGNED, from, to, N / 2), n++;
-    while (!loaded(&before, 1, MPI_UNSIGNED, from, to) && everywhere(within(&since, SECONDS)));
+    int n = load(1, MPI_UNSIGNED, from, to, N / 2);
     while (!went(MPI_UNSIGNED, from, to, N / 2) && more < 100) more++;
     expect(more <= n / 8 + 1, "%d calls, %d more by the MPI", n, more);
     mem_free(MEM_DEVICE, from), mem_free(MEM_DEVICE, to);
