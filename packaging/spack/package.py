@@ -20,7 +20,7 @@ class Stridec(MakefilePackage):
     git = "file://" + os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     license("BSD-3-Clause")
 
-    version("main", branch="main")
+    version("main", branch="main", preferred=True)   # a release's tag may not be there
     version("0.1.0", tag="v0.1.0")
 
     variant("sim", default=False, description="Install the simulated GPU too, for stridec run --sim")

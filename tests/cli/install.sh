@@ -208,7 +208,7 @@ spack() {   # spack API: of its packages: 2 from Spack 1.0 on
 import os, re, sys, types
 api = int(sys.argv[2])
 known = set(re.findall(r"\b[A-Z_]{2,}\b", open("Makefile").read() + open("packaging/install.mk").read()))
-versions, variants, needs, given = [], [], [], []
+versions, preferred, variants, needs, given = [], [], [], [], []
 class Folder(str):
     __getattr__ = lambda self, name: Folder(self + "/" + name)
 class Spec(dict):
@@ -217,7 +217,7 @@ def make(goal, *words):
     given.extend(words)
 package = types.ModuleType("spack.package")
 package.__dict__.update(license=lambda name: None, make=make, spack_cc="cc",
-    join_path=os.path.join, version=lambda v, **how: versions.append(v),
+    join_path=os.path.join, version=lambda v, **how: (versions if "preferred" not in how else preferred).append(v),
     variant=lambda name, **how: variants.append(name),
     depends_on=lambda what, **how: needs.append(re.match(r"[a-z]+", what)[0]))
 sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": package})
@@ -235,7 +235,7 @@ one.spec = Spec((n, types.SimpleNamespace(prefix=Folder("/" + n), mpicc="mpicc")
 one.build(one.spec, one.prefix)
 one.install(one.spec, one.prefix)
 names = {word.split("=")[0] for word in given if "=" in word}
-assert sys.argv[1] in versions, versions
+assert sys.argv[1] in versions and preferred == ["main"], (versions, preferred)
 assert names and names <= known, names - known
 assert {"sim"} == {word for word in given if "=" not in word} == set(variants), given
 assert {"mpi", "cuda", "lua", "xxhash", "uthash"} <= set(needs), needs
