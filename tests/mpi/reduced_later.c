@@ -110,7 +110,9 @@ static void calls(enum form form, enum mem_kind from, enum mem_kind to, size_t t
 {
     struct resources now;
     resources_now(&now);
-    bool counts = everywhere(now.simulated && !packed && from == MEM_DEVICE && to == MEM_DEVICE && !host_mode);
+    /* A CUDA-aware MPI may have opened the memory in calls before the kernels were ready: it is packed then. */
+    bool own = from == MEM_DEVICE && to == MEM_DEVICE && !host_mode && !cuda_aware();
+    bool counts = everywhere(now.simulated && !packed && own);
     long before = task_exchanges();
     for (enum call c = 0; c < CALLS; c++) {
         MPI_Comm comm;
