@@ -8,6 +8,7 @@
  * spoils what operations ought to bring, and the digests: a run must then fail. The last line is "# programs: N without a difference". */
 #include "programs.h"
 #include <execinfo.h>
+#include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -90,8 +91,10 @@ static void watch(void)
 
 /* ---- one program ---- */
 
+/* A CUDA-aware Open MPI needs a context in each thread that calls it: it moves others' messages there, too. */
 static void *run_strand(void *s)
 {
+    if (!setup.host) cudaFree(NULL);
     strand_run(s);
     return NULL;
 }
