@@ -1,6 +1,7 @@
 /* output.c: see output.h. */
 #include "output.h"
 #include "file.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,10 @@ static int open_already(const char *path, const struct stat *st)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     struct stat own;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (!strncmp(path, folders[i], strlen(folders[i]))) return atoi(path + strlen(folders[i]));
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *number = path + strlen(folders[i]);
+        if (!strncmp(path, folders[i], strlen(folders[i])) && isdigit((unsigned char)*number)) return atoi(number);
+    }
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
         if (!fstat(fd, &own) && own.st_dev == st->st_dev && own.st_ino == st->st_ino) return fd;
     return -1;

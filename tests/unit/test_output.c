@@ -117,6 +117,7 @@ static void other_descriptors_go_on(void **state)
     close(fd), close(kept);
     assert_true(done);
     assert_true(holds("err", "one two three four"));
+    assert_false(output_write("/dev/fd/", 0666, "x", 1));
 }
 
 /* A draft takes no name that a file has. */
