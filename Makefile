@@ -37,9 +37,9 @@ SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options messages text run beside flavour needs \
             libraries capture programs elsewhere) $(BUILD)/runtime/base/file.o $(BUILD)/runtime/base/mpi_family.o \
             $(BUILD)/gen/nearest.o
-COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c runtime/pages/*.c))) \
-            $(BUILD)/runtime/pages.o
-RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/% runtime/pages/%,$(wildcard runtime/*/*.c))) \
+COMMAND_C = $(wildcard runtime/command/*.c runtime/pages/*.c)
+COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/elsewhere.c,$(COMMAND_C))) $(BUILD)/runtime/pages.o
+RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(COMMAND_C),$(wildcard runtime/*/*.c))) \
             $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
@@ -101,7 +101,7 @@ $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD
 	$(MPICC) $(ALL) $(TLS) $(JUMPS) -c $< -o $@
 $(BUILD)/runtime/command/main.o $(BUILD)/runtime/observe/stats_job.o: VERSION
 $(BUILD)/runtime/command/main.o $(BUILD)/runtime/observe/stats_job.o: DEFINES = -DSTRIDEC_VERSION='"$(RELEASE)"'
-$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c runtime/pages/*.c)): $(BUILD)/%.o: %.c
+$(COMMAND_C:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/runtime/pages.o: %.o: %.c
