@@ -2,6 +2,7 @@
 #include "../../runtime/command/capture.h"
 #include "../../runtime/command/checkup.h"
 #include "../../runtime/command/command.h"
+#include "folder.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[64], path[128];
-
-static const char *in_folder(const char *name)
-{
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 /* --- other programs --- */
 
@@ -113,10 +106,5 @@ int main(void)
         cmocka_unit_test(texts_are_utf8),
         cmocka_unit_test(all_ranks_are_named),
     };
-    snprintf(folder, sizeof folder, "/tmp/stridec.XXXXXX");
-    if (!mkdtemp(folder)) return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    char remove[96];
-    snprintf(remove, sizeof remove, "rm -rf %s", folder);
-    return system(remove) != 0 || failed;
+    return RUN_IN_FOLDER(tests);
 }

@@ -1,5 +1,6 @@
 /* test_output.c: files that the user names: replaced whole, or written in place. */
 #include "../../runtime/base/output.h"
+#include "folder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -11,14 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[64], path[128];
-
-static const char *in_folder(const char *name)
-{
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 static bool holds(const char *name, const char *wanted)
 {
@@ -171,10 +164,5 @@ int main(void)
         cmocka_unit_test(drafts_replace_nothing),
         cmocka_unit_test(a_closed_folder_is_no_obstacle),
     };
-    snprintf(folder, sizeof folder, "/tmp/stridec.XXXXXX");
-    if (!mkdtemp(folder)) return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    char remove[96];
-    snprintf(remove, sizeof remove, "rm -rf %s", folder);
-    return system(remove) != 0 || failed;
+    return RUN_IN_FOLDER(tests);
 }
