@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# results.sh: sourced by tests that print a line for each result, "ok NAME" or "not ok NAME" and the end of what was said.
-# $work is the test's folder. The test ends with `exit $failed`.
+# results.sh: sourced by tests that print a line for each result, "ok NAME" or "not ok NAME", and then the end of what was
+# said. $work is the test's folder. The test ends with `exit $failed`.
 # shellcheck disable=SC2034   # for the caller
 failed=0
 

@@ -1,6 +1,6 @@
 /* file.c: reading and writing files from derived buffers on a device: every call against the same call with host
- * buffers on a file of its own; short reads, views, and external32 where the MPI has it. `span`: data that lie in a span
- * for which the host has no memory.
+ * buffers on a file of its own; short reads, views, and external32 where the MPI has it. `span`: data that lie in a
+ * span for which the host has no memory.
  *
  * run: -n 2
  * run: -n 2 span

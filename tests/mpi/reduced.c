@@ -319,7 +319,8 @@ static int load(int n, MPI_Datatype type, const void *from, void *to, int elemen
     return calls;
 }
 
-/* Short vectors have the kernel compiled: the first long one goes by it. Where long ones come first, they need not wait for a vote once it is compiled. */
+/* Short vectors have the kernel compiled: the first long one goes by it. Where long ones come first, they need not wait
+ * for a vote once it is compiled. */
 static void early(void)
 {
     enum { N = 20000 };

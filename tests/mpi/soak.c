@@ -340,7 +340,8 @@ static void *work(void *arg)
 {
     struct job *j = arg;
     struct round *r = calloc(1, sizeof *r);
-    if (cuda_aware() && !host_mode) mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));   /* it needs a context in each thread */
+    /* A CUDA-aware MPI needs a context in each thread. */
+    if (cuda_aware() && !host_mode) mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));
     r->comm = j->comm, r->ring = j->ring, r->own = j->own;
     MPI_Cart_shift(j->ring, 0, 1, &r->beside[0], &r->beside[1]);
     for (int i = 0; i < j->rounds; i++) {

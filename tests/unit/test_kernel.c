@@ -771,7 +771,7 @@ static int64_t since(const struct timespec *start)
     return (now.tv_sec - start->tv_sec) * 1000 + (now.tv_nsec - start->tv_nsec) / 1000000;
 }
 
-/* Waits until a compile has begun, which SIMGPU_NVRTC_LOG tells; behind compiles of other processes it may come late. */
+/* Waits until a compile has begun, which SIMGPU_NVRTC_LOG tells; behind those of other processes it may come late. */
 static void await_compile(void)
 {
     const char *log = getenv("SIMGPU_NVRTC_LOG");

@@ -52,7 +52,7 @@ static FILE *record(const struct stats_job *job)
     return f;
 }
 
-/* What one rank sends of 20 signatures of more than 1 MiB, as the next rank reads and records it. */
+/* One rank sends 20 signatures of more than 1 MiB each; the next reads and records them. */
 static void long_signatures(void **state)
 {
     struct stats_job job = {.ranks = 1}, next = {.ranks = 2};
