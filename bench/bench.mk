@@ -1,6 +1,6 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh pingpong halo stencil collectives beside overhead search)
+BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh pingpong halo stencil collectives file beside overhead search)
 CPU_BENCH = $(patsubst %,$(BUILD)/bench/%,cpu_pack cpu_pack-count cpu_pingpong)
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 

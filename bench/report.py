@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """report.py: results as Markdown tables: report.py RESULTS.json > RESULTS.md
 
-Reads what bench/pack.c, bench/commit.c, bench/fresh.c, bench/pingpong.c, bench/halo.c, bench/stencil.c,
-bench/collectives.c or bench/join.py wrote, and the
-other libraries' figures from peers.json.
+Reads what bench/pack.c, bench/commit.c, bench/fresh.c, bench/file.c, bench/pingpong.c, bench/halo.c,
+bench/stencil.c, bench/collectives.c or bench/join.py wrote, and the other libraries' figures from peers.json.
 """
 import json
 import os
@@ -130,7 +129,19 @@ def fresh_report(results, _):
                + [str(n) for n in c["counts"]] for c in results["calls"]])])
 
 
-REPORTS = {**MESSAGES, "fresh": fresh_report}
+def file_report(results, _):
+    return "\n".join([
+        head(results, "MPI_File_write_at, MPI_File_read_at of derived types in GPU memory"),
+        "Contiguous: the same bytes in host memory, the file's own cost. By the span: the program copies all memory from "
+        "the first block to the last between GPU and host, and reads or writes the derived type there.\n",
+        table(["layout", "call", "derived type, µs", "contiguous, µs", "by the span, µs", "derived ÷ contiguous",
+               "span ÷ derived"],
+              [[ran(c), f"MPI_File_{way}_at", number(c[f"{way}_us"]), number(c[f"contiguous_{way}_us"]),
+                number(c[f"span_{way}_us"]), ratio(c[f"{way}_us"], c[f"contiguous_{way}_us"]),
+                ratio(c[f"span_{way}_us"], c[f"{way}_us"])] for c in results["cases"] for way in ("write", "read")])])
+
+
+REPORTS = {**MESSAGES, "file": file_report, "fresh": fresh_report}
 
 
 def main():

@@ -3,6 +3,7 @@
 # OUT_DIR (default bench/results) for each part, by default all of them:
 #   pack        GPU-pack.{json,md,png}: MPI_Pack and MPI_Unpack
 #   commit      GPU-commit.{json,md}: MPI_Type_commit and first calls; GPU-fresh.{json,md}: those of 1,000 new types
+#   file        GPU-file.{json,md}: derived types in files
 #   beside      GPU-beside-SETTING.json, GPU-beside.md: beside a computation
 #   overhead    GPU-overhead-PROCESS.json, GPU-overhead.md: what contiguous messages in host memory pay
 # and, on two GPUs or more, each {json,md,png}:
@@ -29,7 +30,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit beside overhead pingpong halo stencil collectives choice mixed first nodes}
+parts=${*:-pack commit file beside overhead pingpong halo stencil collectives choice mixed first nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -104,6 +105,11 @@ bench_commit() {
     measure 1 commit --warm
     measure 1 commit "$name-commit.json"
     report "$name-commit"
+}
+
+bench_file() {
+    measure 1 file "$name-file.json"
+    report "$name-file"
 }
 
 # With all multiprocessors, some of them, and the copy engine.
@@ -235,6 +241,7 @@ for part in $parts; do
     case $part in
     pack) bench_pack ;;
     commit) bench_commit ;;
+    file) bench_file ;;
     beside) bench_beside ;;
     overhead) bench_overhead ;;
     pingpong) bench_pingpong ;;
