@@ -31,10 +31,11 @@ struct import {
     int users;
     bool across;           /* another GPU's memory */
     bool stale;            /* its last user closes it: another allocation has its place */
-    UT_hash_handle hh;     /* least recently used first */
+    uint64_t used;         /* number of the last use */
+    UT_hash_handle hh;
 };
 static struct import *imports;
-static struct import *latest;   /* the last message's, last in the table; NULL: unknown */
+static uint64_t uses;
 static struct spinlock imports_lock;
 
 /* Closes an import that is out of the table and has no users. Caller holds `lock`. */
@@ -54,7 +55,6 @@ static void ipc_cache_drop(struct import *i)
     spinlock_lock(&imports_lock);
     HASH_DEL(imports, i);
     i->stale = true;
-    latest = NULL;
     bool used = i->users;
     spinlock_unlock(&imports_lock);
     if (!used) ipc_cache_close(i);
@@ -73,16 +73,20 @@ static void ipc_cache_drop_under(const struct ipc_cache_key *key, const struct s
     }
 }
 
+/* Returns the import without users whose last use is the longest ago, or NULL. Caller holds `lock`. */
+static struct import *least_used(void)
+{
+    struct import *i, *next, *least = NULL;
+    spinlock_lock(&imports_lock);
+    HASH_ITER(hh, imports, i, next)
+        if (!i->users && (!least || i->used < least->used)) least = i;
+    spinlock_unlock(&imports_lock);
+    return least;
+}
+
 static void ipc_cache_bound(void)
 {
-    struct import *i, *next;
-    HASH_ITER(hh, imports, i, next) {
-        if (HASH_COUNT(imports) <= IMPORTS_MAX) return;
-        spinlock_lock(&imports_lock);
-        bool used = i->users;
-        spinlock_unlock(&imports_lock);
-        if (!used) ipc_cache_drop(i);
-    }
+    for (struct import *i; HASH_COUNT(imports) > IMPORTS_MAX && (i = least_used());) ipc_cache_drop(i);
 }
 
 /* Opens memory by CUDA IPC. A refusal is kept: the slot's handle stays the same. */
@@ -114,15 +118,16 @@ bool ipc_cache_other_gpu(const struct import *i)
 /* The import of the own memory, which all its users share. */
 static struct import self_import = {.users = 1};
 
-/* Returns the last message's import with one more user, if `key` matches; else NULL. */
-static struct import *use_latest(const struct ipc_cache_key *key)
+/* Returns an open import with one more user, or NULL. */
+static struct import *use_open(const struct ipc_cache_key *key)
 {
+    struct import *i;
     spinlock_lock(&imports_lock);
-    struct import *i = latest;
-    bool same = i && i->base && !memcmp(&i->key, key, sizeof *key);
-    if (same) i->users++;
+    HASH_FIND(hh, imports, key, sizeof *key, i);
+    if (i && !i->base) i = NULL;
+    if (i) i->users++, i->used = ++uses;
     spinlock_unlock(&imports_lock);
-    return same ? i : NULL;
+    return i;
 }
 
 static bool is_gone(int64_t rank, uint64_t id)
@@ -164,24 +169,28 @@ void ipc_cache_drop_gone(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns an import with one more user; NULL if the driver refuses. Caller holds `lock`. */
-static struct import *import_use(const struct peer *p, const struct ipc_cache_key *key, const struct slot *s)
+/* Opens an allocation that is not in the table. Returns it with one user; NULL if the driver refuses. Caller holds
+ * `lock`. */
+static struct import *import_add(const struct peer *p, const struct ipc_cache_key *key, const struct slot *s)
 {
-    struct import *i;
-    HASH_FIND(hh, imports, key, sizeof *key, i);
-    bool there = i != NULL;
-    bool last = there && !i->hh.next;   /* an empty table would be freed and made again */
-    if (!there && s->id & SLOT_MAPPED) drop_gone(), mapping_import_drop_gone(is_gone);   /* memory that was unmapped */
-    if (!there) ipc_cache_drop_under(key, s), i = ipc_cache_new(p, key, s);
+    if (s->id & SLOT_MAPPED) drop_gone(), mapping_import_drop_gone(is_gone);   /* memory that was unmapped */
+    ipc_cache_drop_under(key, s);
+    struct import *i = ipc_cache_new(p, key, s);
     if (!i) return NULL;
     bool opened = i->base;
     spinlock_lock(&imports_lock);
-    if (there && !last) HASH_DEL(imports, i);
-    if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
-    latest = i, i->users += opened;
+    HASH_ADD(hh, imports, key, sizeof i->key, i);
+    i->users = opened, i->used = ++uses;
     spinlock_unlock(&imports_lock);
-    ipc_cache_bound();   /* i is last, and goes only if it was not opened */
+    ipc_cache_bound();   /* i goes only if it was not opened */
     return opened ? i : NULL;
+}
+
+static bool was_refused(const struct ipc_cache_key *key)
+{
+    struct import *i;
+    HASH_FIND(hh, imports, key, sizeof *key, i);
+    return i && !i->base;
 }
 
 struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
@@ -192,9 +201,9 @@ struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct
     if (p->self) return &self_import;
     memset(&key, 0, sizeof key);
     key.device = d, key.id = s->id, key.rank = p->rank;
-    if (!(i = use_latest(&key))) {
+    if (!(i = use_open(&key))) {
         pthread_mutex_lock(&lock);
-        i = import_use(p, &key, s);
+        if (!was_refused(&key) && !(i = use_open(&key))) i = import_add(p, &key, s);
         pthread_mutex_unlock(&lock);
     }
     if (i) *address = i->base + (s->user - i->start);
