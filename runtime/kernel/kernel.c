@@ -251,13 +251,14 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
     struct kernel *k = shape ? find_or_insert(shape, why) : NULL;
     tree_unref(shape);
     /* A contiguous shape needs a module only when it is moved with gaps between its elements. The interpreter comes
-     * first for lists, whose first use would take too many copies. */
+     * first for lists, whose first use would take too many copies; then the module for messages, which serves any
+     * layout until its own module is made. */
     for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
         struct module *any = form_has_lists(k->form) ? module_of(&kernel_interpreter, d) : NULL;
         struct module *m = module_of(kernel_code(k), d), *list = module_of(&kernel_typed_copy, d);
         if (any) module_request(any);
+        if (list) module_request(list);
         if (m && kernel_special_first(k)) module_request(m);
-        if (list) module_request(list);   /* behind the first layout's: messages of others need no other */
     }
     return k;
 }

@@ -386,6 +386,26 @@ static void gathered_copies(void **state)
     tree_unref(t);
 }
 
+/* The module for messages, which serves any layout, is made before an irregular layout's own. */
+static void messages_first(void **state)
+{
+    (void)state;
+    struct reason why;
+    struct tree *part[] = {tree_stride(0, 7, 40, tree_dense(0, 8, &why), &why),
+                           tree_stride(4096, 5, 56, tree_dense(0, 8, &why), &why)};
+    struct tree *t = tree_seq(0, 2, part, &why);
+    struct module *list = module_of(&kernel_typed_copy, device);
+    assert_int_equal(module_stage(list), STAGE_NONE);
+    struct kernel *k = kernel_get(t, &why);
+    assert_non_null(k);
+    assert_false(kernel_is_regular(k) || form_has_lists(k->form));
+    kernel_await(k);
+    assert_int_equal(module_stage(module_of(k, device)), STAGE_READY);
+    assert_int_equal(module_stage(list), STAGE_READY);
+    kernel_put(k);
+    tree_unref(t);
+}
+
 static void states(void **state)
 {
     (void)state;
@@ -886,6 +906,7 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     setenv("STRIDEC_CACHE_DIR", folder, 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_first),
         cmocka_unit_test(limits),        cmocka_unit_test(places),     cmocka_unit_test(states),
         cmocka_unit_test(long_keys),     cmocka_unit_test(unused_lists),
         cmocka_unit_test(refused),       cmocka_unit_test(special),
