@@ -129,8 +129,8 @@ try_mpi() {   # NAME
 
 mpi_programs() {
     for program in "$BUILD"/tests/mpi/*; do
-        # Libraries; and what needs another tool in the process, or ends as it should by an abort.
-        case ${program##*/} in *.so | tools | fatal) continue ;; esac
+        # Libraries; and what needs another tool or library in the process, or ends as it should by an abort.
+        case ${program##*/} in *.so | tools | scarce | fatal) continue ;; esac
         { [ -f "$program" ] && [ -x "$program" ]; } && echo "${program##*/}"
     done
 }
