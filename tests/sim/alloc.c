@@ -37,7 +37,9 @@ static CUresult free_at(uintptr_t p, bool (*suits)(enum alloc_kind))
     struct alloc *a = memory_find(p);
     if (!a || a->base != p || a->dying || !suits(a->kind)) return CUDA_ERROR_INVALID_VALUE;
     for (int d = 0; d < device_count(); d++) device_run(d);
-    memory_release(memory_find(p));
+    a = memory_find(p);
+    if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;   /* another thread was faster */
+    memory_release(a);
     return CUDA_SUCCESS;
 }
 
@@ -112,6 +114,8 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!out) return CUDA_ERROR_INVALID_VALUE;
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = capture_excludes(s);
+    if (r) return r;
     return memory_device_alloc(s->context->device, NULL, ALLOC_POOL, bytes, out);
 }
 
@@ -134,6 +138,8 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr p, CUstream stream)
     struct alloc *a = memory_find(p);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     if (!a || a->base != p || a->dying || !suits_free(a->kind)) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = capture_excludes(s);
+    if (r) return r;
     struct free_op *o = calloc(1, sizeof *o);
     if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
     a->dying = true;

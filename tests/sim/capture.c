@@ -1,5 +1,7 @@
 /* capture.c: what a thread may call while a stream is captured into a graph, as CUDA 13.0's driver answers (tried on two H100s).
- * Work that is enqueued on the captured stream is not kept: its graphs are empty. One capture at a time. */
+ * Launches, copies, fills and memory operations that are enqueued on the captured stream don't run: its graph has them,
+ * in order. The rest is refused there, though a driver may allow it: events, graphs, pool memory, copies of pageable
+ * memory. So are waits for the stream, which none allows. One capture at a time. */
 #include "sim.h"
 #include <pthread.h>
 #include <string.h>
@@ -9,6 +11,7 @@ static struct {
     CUstreamCaptureMode mode;
     pthread_t owner;
     bool broken;                  /* by a call that it does not allow */
+    struct work *work;
 } capture;
 static _Thread_local CUstreamCaptureMode own_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -44,6 +47,25 @@ CUresult capture_legacy(void)
     return blocking() ? breaks(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) : CUDA_SUCCESS;
 }
 
+CUresult capture_excludes(const struct CUstream_st *s)
+{
+    return s == capture.stream ? breaks(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : CUDA_SUCCESS;
+}
+
+bool capture_keeps(const struct CUstream_st *s, struct op *o)
+{
+    if (s != capture.stream) return false;
+    work_add(capture.work, o);
+    return true;
+}
+
+void capture_forget(const struct CUstream_st *s)
+{
+    if (s != capture.stream) return;
+    work_unref(capture.work);
+    capture.stream = NULL, capture.work = NULL;
+}
+
 CUresult capture_refuses(const char *call, size_t length)
 {
     for (size_t i = 0; capture.stream && i < sizeof RULES / sizeof *RULES; i++) {
@@ -69,6 +91,9 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     if (s == s->context->legacy || capture.stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    struct work *w = work_new(s->context);
+    if (!w) return CUDA_ERROR_OUT_OF_MEMORY;
+    capture.work = w;
     capture.stream = s, capture.mode = mode, capture.owner = pthread_self(), capture.broken = false;
     return CUDA_SUCCESS;
 }
@@ -79,8 +104,11 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph)
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!s || !graph) return CUDA_ERROR_INVALID_VALUE;
     if (s != capture.stream) return CUDA_ERROR_ILLEGAL_STATE;
-    capture.stream = NULL, *graph = NULL;
-    return capture.broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : graph_new(graph);
+    struct work *w = capture.work;
+    capture.stream = NULL, capture.work = NULL, *graph = NULL;
+    if (!capture.broken) return graph_new(graph, w);
+    work_unref(w);
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)

@@ -51,6 +51,7 @@ void contexts_fail(CUresult r)
 static void context_close(struct CUctx_st *c)
 {
     context_run(c);
+    if (!c->live) return;
     memory_close();
     memory_release_context(c);
     modules_close(c);

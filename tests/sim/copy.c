@@ -110,6 +110,8 @@ static CUresult enqueue(struct CUstream_st *s, const struct copy *c, bool wait)
     size_t to = reach(c, c->to_row, c->to_slice), from = reach(c, c->from_row, c->from_slice);
     if (!to || !from || !memory_view(c->to, to) || !memory_view(c->from, from)) return CUDA_ERROR_INVALID_VALUE;
     if (!in_reach(s->context, c->to) || !in_reach(s->context, c->from)) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pageable(c->from) || pageable(c->to) ? capture_excludes(s) : CUDA_SUCCESS;
+    if (r) return r;
     struct copy_op *o = calloc(1, sizeof *o);
     if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
     o->op.run = run_copy;

@@ -1,4 +1,4 @@
-/* cudart_memory.c: the runtime's memory, copies, streams, events and IPC. */
+/* cudart_memory.c: the runtime's memory, copies, streams, captured graphs, events and IPC. */
 #include "cudart.h"
 #include <stdbool.h>
 #include <string.h>
@@ -234,6 +234,40 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     CALL(cuStreamEndCapture(stream, graph));
+}
+
+_Static_assert((int)cudaStreamCaptureStatusInvalidated == (int)CU_STREAM_CAPTURE_STATUS_INVALIDATED,
+               "statuses are the same");
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+    CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult r = status ? rt_ensure() : CUDA_ERROR_INVALID_VALUE;
+    if (!r && !(r = cuStreamIsCapturing(stream, &now))) *status = (enum cudaStreamCaptureStatus)now;
+    return rt_keep(r);
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    CALL(cuGraphInstantiateWithFlags(out, graph, flags));
+}
+#else
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *at, char *log, size_t bytes)
+{
+    (void)at, (void)log, (void)bytes;
+    CALL(cuGraphInstantiateWithFlags(out, graph, 0));
+}
+#endif
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    CALL(cuGraphLaunch(exec, stream));
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    CALL(cuGraphExecDestroy(exec));
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)

@@ -157,6 +157,8 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *value = getenv("SIMGPU_CLOCK") ? atoi(getenv("SIMGPU_CLOCK")) : 1000000;
+    /* The name says 64-bit: CUDA 13 has no other for the calls' second version. */
+    if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) *value = sim_number("SIMGPU_MEM_OPS", 1) != 0;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute) *value = attributes[i].value;
     card_attribute(attribute, value);

@@ -2,6 +2,7 @@
 #include "sim.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,14 @@ void sim_leave(const CUresult *entered)
     (void)entered;
     memory_close();
     pthread_mutex_unlock(&lock);
+}
+
+void sim_pause(void)
+{
+    memory_close();
+    pthread_mutex_unlock(&lock);
+    sched_yield();
+    pthread_mutex_lock(&lock);
 }
 
 CUresult CUDAAPI cuInit(unsigned int flags)
@@ -89,6 +98,8 @@ void simgpu_reset(void)
     X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region") \
     X(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure") \
     X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported") \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing") \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture") \
     X(CUDA_ERROR_UNKNOWN, "unknown error")
 
 static const struct {

@@ -143,6 +143,8 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)
     struct CUevent_st *e = event_find(event);
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!e || !s || e->context != s->context) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = capture_excludes(s);
+    if (r) return r;
     struct event_op *o = calloc(1, sizeof *o);
     if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
     o->op.run = run_record;
@@ -169,7 +171,8 @@ static bool event_pending(const struct CUevent_st *e)
 static CUresult run_wait(struct op *o)
 {
     struct event_op *w = (struct event_op *)o;
-    return w->stream->dead ? CUDA_SUCCESS : stream_run(w->stream, w->until);
+    if (w->stream->dead) return CUDA_SUCCESS;
+    return stream_try(w->stream, w->until) ? w->stream->context->failed : CUDA_ERROR_NOT_READY;
 }
 
 static void drop_wait(struct op *o)
@@ -197,6 +200,8 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!e || !s) return CUDA_ERROR_INVALID_HANDLE;
     if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = capture_excludes(s);
+    if (r) return r;
     return event_pending(e) ? stream_await(s, e->stream, e->recorded) : CUDA_SUCCESS;
 }
 
@@ -215,7 +220,8 @@ CUresult CUDAAPI cuEventQuery(CUevent event)
     if (event_failed(e)) return e->context->failed;
     if (e->records) return shared_query(e);
     if (!event_pending(e)) return CUDA_SUCCESS;
-    CUresult r = stream_run(e->stream, e->recorded);
+    stream_start(e->stream, e->recorded);
+    CUresult r = e->stream->context->failed;
     return r ? r : CUDA_ERROR_NOT_READY;
 }
 

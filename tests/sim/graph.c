@@ -1,4 +1,4 @@
-/* graph.c: graphs of one kernel: made, instantiated, changed and launched.
+/* graph.c: graphs of one kernel: made, instantiated, changed and launched; of captured work: instantiated and launched.
  *
  * Handles that are none, and a node of another graph, are CUDA_ERROR_INVALID_VALUE here where the driver may crash. */
 #include "sim.h"
@@ -9,14 +9,29 @@ struct CUgraphNode_st {
     int priority;
 };
 
+struct work {
+    int refs;
+    CUcontext context;
+    struct op *head, **tail;
+};
+
+/* One launch of work. */
+struct work_op {
+    struct op op;
+    struct work *work;
+    struct op *at;                 /* the first that has not run */
+};
+
 struct CUgraph_st {
-    struct CUgraphNode_st *node;
+    struct CUgraphNode_st *node;   /* or */
+    struct work *work;             /* or neither */
     struct CUgraph_st *next;
 };
 
 struct CUgraphExec_st {
     struct CUgraphNode_st *node;   /* of the graph that it was made from: compared, never read */
     struct launch launch;
+    struct work *work;             /* in place of node and launch, or NULL */
     struct CUstream_st *stream;    /* of its last launch, or NULL */
     uint64_t last;
     struct CUgraphExec_st *next;
@@ -54,10 +69,73 @@ static CUresult launch_of(struct launch *out, const CUDA_KERNEL_NODE_PARAMS *p, 
     return launch_make(out, &l, ctx);
 }
 
-CUresult graph_new(CUgraph *out)
+/* --- captured work --- */
+
+struct work *work_new(CUcontext ctx)
+{
+    struct work *w = calloc(1, sizeof *w);
+    if (!w) return NULL;
+    w->refs = 1;
+    w->context = ctx;
+    w->tail = &w->head;
+    return w;
+}
+
+void work_add(struct work *w, struct op *o)
+{
+    *w->tail = o;
+    w->tail = &o->next;
+}
+
+void work_unref(struct work *w)
+{
+    if (!w || --w->refs) return;
+    for (struct op *o; (o = w->head);) {
+        w->head = o->next;
+        if (o->drop) o->drop(o);
+        free(o);
+    }
+    free(w);
+}
+
+static CUresult run_work(struct op *o)
+{
+    struct work_op *w = (struct work_op *)o;
+    CUresult r = CUDA_SUCCESS;
+    while (w->at && !(r = w->at->run(w->at))) w->at = w->at->next;
+    return r;
+}
+
+static void drop_work(struct op *o)
+{
+    work_unref(((struct work_op *)o)->work);
+}
+
+/* Enqueues a launch of w, as launch_add does of a kernel. */
+static CUresult work_launch(struct CUstream_st *s, struct work *w, uint64_t *seq)
+{
+    struct work_op *o = calloc(1, sizeof *o);
+    if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
+    o->op.run = run_work;
+    o->op.drop = drop_work;
+    o->work = w;
+    o->at = w->head;
+    w->refs++;
+    sim_counts.launches++;
+    *seq = stream_add(s, &o->op);
+    return CUDA_SUCCESS;
+}
+
+/* --- graphs --- */
+
+CUresult graph_new(CUgraph *out, struct work *w)
 {
     struct CUgraph_st *g = calloc(1, sizeof *g);
-    if (!g) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!g) {
+        work_unref(w);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    g->work = w;
     g->next = graphs;
     graphs = *out = g;
     return CUDA_SUCCESS;
@@ -66,7 +144,7 @@ CUresult graph_new(CUgraph *out)
 CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags)
 {
     ENTER_ANY();
-    return !out || flags ? CUDA_ERROR_INVALID_VALUE : graph_new(out);
+    return !out || flags ? CUDA_ERROR_INVALID_VALUE : graph_new(out, NULL);
 }
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
@@ -77,6 +155,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
     *link = g->next;
     if (g->node) launch_free(&g->node->launch);
     free(g->node);
+    work_unref(g->work);
     free(g);
     return CUDA_SUCCESS;
 }
@@ -88,7 +167,7 @@ CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUg
     struct CUgraph_st *g = *graph_link(graph);
     (void)before;
     if (!out || !g) return CUDA_ERROR_INVALID_VALUE;
-    if (g->node || n) return CUDA_ERROR_NOT_SUPPORTED;
+    if (g->node || g->work || n) return CUDA_ERROR_NOT_SUPPORTED;
     struct CUgraphNode_st *node = calloc(1, sizeof *node);
     CUresult r = node ? launch_of(&node->launch, parameters, ctx) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r) {
@@ -131,14 +210,16 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, un
 #endif
         ;
     if (!out || !g || flags & ~known) return CUDA_ERROR_INVALID_VALUE;
-    if (!g->node) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!g->node && !g->work) return CUDA_ERROR_NOT_SUPPORTED;
     struct CUgraphExec_st *e = calloc(1, sizeof *e);
-    CUresult r = e ? launch_make(&e->launch, &g->node->launch, ctx) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = e ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!r && g->node) r = launch_make(&e->launch, &g->node->launch, ctx);
     if (r) {
         free(e);
         return r;
     }
     e->node = g->node;
+    if ((e->work = g->work)) e->work->refs++;
     e->next = execs;
     execs = *out = e;
     return CUDA_SUCCESS;
@@ -167,9 +248,10 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream)
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!e) return CUDA_ERROR_INVALID_VALUE;
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
-    if (s->context != ctx) return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult r = e->stream && e->stream != s ? stream_await(s, e->stream, e->last) : CUDA_SUCCESS;
-    if (!r) r = launch_add(s, &e->launch, &e->last);
+    if (s->context != ctx || (e->work && e->work->context != ctx)) return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = capture_excludes(s);
+    if (!r && e->stream && e->stream != s) r = stream_await(s, e->stream, e->last);
+    if (!r) r = e->work ? work_launch(s, e->work, &e->last) : launch_add(s, &e->launch, &e->last);
     if (r) return r;
     sim_counts.graph_launches++;
     s->refs++;
@@ -186,6 +268,7 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
     *link = e->next;
     if (e->stream) stream_unref(e->stream);
     launch_free(&e->launch);
+    work_unref(e->work);
     free(e);
     return CUDA_SUCCESS;
 }

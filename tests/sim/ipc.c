@@ -97,7 +97,8 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
     if (--a->opens) return CUDA_SUCCESS;
     for (int d = 0; d < device_count(); d++) device_run(d);
     memory_close();
-    memory_release(memory_find(p));
+    a = memory_find(p);
+    if (a && a->kind == ALLOC_IMPORT && !a->opens) memory_release(a);   /* no other thread has opened it again */
     return CUDA_SUCCESS;
 }
 

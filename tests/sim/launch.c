@@ -19,6 +19,7 @@ static CUresult run_launch(struct op *o)
 {
     const struct launch *l = &((struct launch_op *)o)->launch;
     size_t bytes;
+    if (!function_live(l->function)) return CUDA_ERROR_INVALID_HANDLE;   /* a graph's, whose module was unloaded */
     if (faults()) return CUDA_ERROR_ILLEGAL_ADDRESS;
     void *shared = function_shared(l->function, &bytes);
     block_shared(shared, bytes);

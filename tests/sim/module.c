@@ -134,6 +134,8 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
     if (!m->context) context_misused("module");
     if (m->context != ctx) return CUDA_ERROR_INVALID_CONTEXT;
     context_run(ctx);
+    link = module_link(module);
+    if (*link != m) return CUDA_ERROR_INVALID_HANDLE;
     *link = m->next;
     while (m->functions) {
         struct CUfunc_st *f = m->functions;

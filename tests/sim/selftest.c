@@ -367,6 +367,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_graph_launches),
         cmocka_unit_test(test_graph_errors),
         cmocka_unit_test(test_copies_3d),
+        cmocka_unit_test(test_captured_work),
+        cmocka_unit_test(test_capture_by_the_runtime),
+        cmocka_unit_test(test_what_is_not_captured),
+        cmocka_unit_test(test_memory_operations),
+        cmocka_unit_test(test_waits_between_streams),
+        cmocka_unit_test(test_waits_keep_order),
+        cmocka_unit_test(test_waits_between_processes),
+        cmocka_unit_test(test_memory_operations_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

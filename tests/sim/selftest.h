@@ -56,4 +56,17 @@ extern const char divergent_source[], stuck_warp_source[], wild_after_barrier_so
 void test_graph_launches(void **state);
 void test_graph_errors(void **state);
 void test_copies_3d(void **state);
+
+/* selftest_capture.c */
+void test_captured_work(void **state);
+void test_capture_by_the_runtime(void **state);
+void test_what_is_not_captured(void **state);
+
+/* selftest_memop.c */
+void scenario_ipc_words(const CUipcMemHandle *h);
+void test_memory_operations(void **state);
+void test_waits_between_streams(void **state);
+void test_waits_keep_order(void **state);
+void test_waits_between_processes(void **state);
+void test_memory_operations_refused(void **state);
 #endif

@@ -152,6 +152,13 @@ static void scenario_ipc_touch(void)
     if (!cuIpcOpenMemHandle(&p, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) *(volatile char *)(uintptr_t)p = 1;
 }
 
+static void scenario_words(void)
+{
+    CUipcMemHandle h;
+    if (read(0, &h, sizeof h) != sizeof h) exit(2);
+    scenario_ipc_words(&h);
+}
+
 static void scenario_overrun(void)
 {
     scenario_kernel(overrun_source);
@@ -196,6 +203,7 @@ static const struct {
     {"ipc again", scenario_ipc_again},
     {"ipc contexts", scenario_ipc_contexts},
     {"ipc event", scenario_ipc_event},
+    {"ipc words", scenario_words},
     {"fault", scenario_fault},
     {"overrun", scenario_overrun}, {"misaligned", scenario_misaligned},
     {"wild", scenario_wild},

@@ -19,6 +19,8 @@
 /* Takes the lock; fails without cuInit, in a forked child, and where SIMGPU_FAIL says so. */
 CUresult sim_enter(const char *call);
 void sim_leave(const CUresult *entered);
+/* Gives the lock to others for a moment: whatever they may change is to be looked up again. */
+void sim_pause(void);
 #define ENTER_ANY() \
     __attribute__((cleanup(sim_leave))) const CUresult entered = sim_enter(__func__); \
     if (entered != CUDA_SUCCESS) return entered
@@ -33,8 +35,22 @@ void sim_leave(const CUresult *entered);
  * stream. */
 CUresult capture_refuses(const char *call, size_t length);
 CUresult capture_legacy(void);
-/* graph.c: an empty one. */
-CUresult graph_new(CUgraph *out);
+struct CUstream_st;
+struct op;
+/* The failure of a call that cannot be captured, and breaks the capture of s, or CUDA_SUCCESS. */
+CUresult capture_excludes(const struct CUstream_st *s);
+/* Takes o, which is enqueued on s, if s is captured; false if it is not. */
+bool capture_keeps(const struct CUstream_st *s, struct op *o);
+/* Ends the capture of a stream that goes. */
+void capture_forget(const struct CUstream_st *s);
+
+/* graph.c: captured work, in order. It lives as long as a capture, graph, executable graph or pending launch has it. */
+struct work;
+struct work *work_new(CUcontext ctx);
+void work_add(struct work *w, struct op *o);
+void work_unref(struct work *w);
+/* A graph of w, which it takes, or an empty one for NULL. */
+CUresult graph_new(CUgraph *out, struct work *w);
 
 /* counts.c */
 extern struct simgpu_counts sim_counts;
@@ -132,6 +148,7 @@ extern _Thread_local volatile int fault_in_kernel;
 struct op {
     struct op *next;
     uint64_t seq;                       /* order of enqueueing, over all streams */
+    /* Keeps what o holds: captured work runs often. CUDA_ERROR_NOT_READY: what o waits for has not come. */
     CUresult (*run)(struct op *o);
     void (*drop)(struct op *o);         /* frees what o holds, not o; may be NULL */
     CUcontext context;
@@ -149,8 +166,13 @@ void stream_unref(struct CUstream_st *s);
 /* NULL if the handle is of no live stream. 0 and the special handles mean those of ctx. */
 struct CUstream_st *stream_find(CUstream handle, CUcontext ctx);
 void streams_close(struct CUctx_st *c);
-/* Appends a malloc'd op, which the stream then owns. Returns its sequence number. */
+/* Appends a malloc'd op, which the stream then owns. Returns its sequence number; 0 if it was captured. */
 uint64_t stream_add(struct CUstream_st *s, struct op *o);
+/* Runs operations of s as long as none waits for a value; true once all up to `upto` have run. stream_start also runs
+ * those of other streams, which may write such a value. */
+bool stream_try(struct CUstream_st *s, uint64_t upto);
+bool stream_start(struct CUstream_st *s, uint64_t upto);
+/* These wait for values, with the lock given back now and then. */
 CUresult stream_run(struct CUstream_st *s, uint64_t upto);
 CUresult context_run(struct CUctx_st *c);
 void device_run(int device);            /* everything pending in its contexts */

@@ -3,7 +3,8 @@
  * Environment:
  *   SIMGPU_DEVICES=n         devices (default 2, at most 16)
  *   SIMGPU_MEMORY=n          MiB of memory of each device (default 4096)
- *   SIMGPU_EAGER=1           work runs when it is enqueued; by default only when someone waits for it
+ *   SIMGPU_EAGER=1           work runs when it is enqueued, or, behind a wait for a value that has not come, later; by
+ *                            default only when someone waits for it
  *   SIMGPU_CLOCK=n           kHz that the device tells of its clock (default 1000000); kernels that ask for the time count
  *                            their questions
  *   SIMGPU_CARD=NAME         the properties of a V100, T4, A100, A40, L40S, L4, H200, B200 or RTX PRO 6000; by default an H100's
@@ -12,6 +13,8 @@
  *   SIMGPU_MAPPING_IDS=n     numbers of mapped memory (BUFFER_ID): 0 each mapping has its own, 1 the memory's wherever
  *                            it is mapped, 2 that of the range of addresses, whatever lies there
  *   SIMGPU_OFFSETS=1         cuMemMap maps memory from an offset on, which CUDA 13 does not
+ *   SIMGPU_MEM_OPS=0         no stream memory operations: the device says so, and the calls answer
+ *                            CUDA_ERROR_NOT_SUPPORTED
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always
  *   SIMGPU_FAULT=n           the n-th kernel that runs touches memory that it cannot reach: from then on calls return
@@ -28,8 +31,9 @@
 #define SIMGPU_H
 #include <stdint.h>
 
-/* Counted when the work is enqueued, whole process. `launches` includes graph_launches, `copies` includes copies_2d
- * (2D and 3D). Bytes of a copy between two devices or within one are d2d; managed memory counts as device memory. */
+/* Counted when the work is enqueued, whole process; what is captured counts then, and each launch of its graph as one.
+ * `launches` includes graph_launches, `copies` includes copies_2d (2D and 3D). Bytes of a copy between two devices or
+ * within one are d2d; managed memory counts as device memory. */
 struct simgpu_counts {
     uint64_t launches, copies, copies_2d, bytes_h2d, bytes_d2h, bytes_d2d, syncs;
     uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */

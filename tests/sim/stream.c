@@ -4,7 +4,12 @@
  * bytes every time. Order is kept by sequence numbers: an operation runs after all earlier ones of its
  * stream, one of the legacy stream after all earlier ones of the context's blocking streams, and theirs
  * after all earlier ones of the legacy stream. What an operation waits for is always earlier than itself, so
- * running the dependencies first, recursively, ends. */
+ * running the dependencies first, recursively, ends.
+ *
+ * Values in memory (memop.c) are no such order: they come from any stream, from the host, or from another process. An
+ * operation whose value has not come stays at the head of its stream, and nothing of that stream is under way while the
+ * lock is given back: whoever takes it may go on with the same stream. Meanwhile all other streams run, as on a device:
+ * any of their operations may be what writes the value. */
 #include "sim.h"
 #include <stdlib.h>
 
@@ -49,6 +54,7 @@ void streams_close(struct CUctx_st *c)
     struct CUstream_st *s;
     while ((s = c->streams)) {
         c->streams = s->next;
+        capture_forget(s);
         s->dead = true;
         s->next = gone;
         gone = s;
@@ -66,39 +72,77 @@ struct CUstream_st *stream_find(CUstream handle, CUcontext ctx)
     return NULL;
 }
 
-/* Runs what the implicit order of the legacy stream puts before operation seq of s. */
-static void run_before(struct CUstream_st *s, uint64_t seq)
+/* Runs what the implicit order of the legacy stream puts before operation seq of s; true once it has run. */
+static bool try_before(struct CUstream_st *s, uint64_t seq)
 {
     struct CUctx_st *c = s->context;
-    if (s->flags & CU_STREAM_NON_BLOCKING) return;
-    if (s != c->legacy) {
-        stream_run(c->legacy, seq - 1);
-        return;
-    }
+    bool done = true;
+    if (s->flags & CU_STREAM_NON_BLOCKING) return true;
+    if (s != c->legacy) return stream_try(c->legacy, seq - 1);
     for (struct CUstream_st *other = c->streams; other; other = other->next)
-        if (other != s && !(other->flags & CU_STREAM_NON_BLOCKING)) stream_run(other, seq - 1);
+        if (other != s && !(other->flags & CU_STREAM_NON_BLOCKING)) done = stream_try(other, seq - 1) && done;
+    return done;
 }
 
-CUresult stream_run(struct CUstream_st *s, uint64_t upto)
+bool stream_try(struct CUstream_st *s, uint64_t upto)
 {
     struct CUctx_st *c = s->context;
     while (s->head && s->head->seq <= upto) {
         struct op *o = s->head;
-        run_before(s, o->seq);
+        if (!try_before(s, o->seq)) return false;
         CUresult r = c->failed ? CUDA_SUCCESS : o->run(o);
+        if (r == CUDA_ERROR_NOT_READY) return false;
         if (r) contexts_fail(r);
         s->head = o->next;
         if (!s->head) s->tail = &s->head;
         if (o->drop) o->drop(o);
         free(o);
     }
+    return true;
+}
+
+/* Runs what can run, of all streams. */
+static void try_others(void)
+{
+    for (struct CUctx_st *c = contexts; c; c = c->next)
+        for (struct CUstream_st *s = c->streams; s; s = s->next) stream_try(s, SIM_ALL);
+}
+
+bool stream_start(struct CUstream_st *s, uint64_t upto)
+{
+    if (stream_try(s, upto)) return true;
+    try_others();
+    return stream_try(s, upto);
+}
+
+CUresult stream_run(struct CUstream_st *s, uint64_t upto)
+{
+    if (upto > last_seq) upto = last_seq;   /* not what others add meanwhile */
+    s->refs++;
+    while (!stream_start(s, upto)) sim_pause();
+    CUresult r = s->context->failed;
+    stream_unref(s);
+    return r;
+}
+
+/* Runs all that is pending in streams without that flag. */
+static CUresult run_all(struct CUctx_st *c, unsigned without)
+{
+    const uint64_t upto = last_seq;
+    for (bool done = false; !done;) {
+        done = true;
+        for (struct CUstream_st *s = c->streams; s; s = s->next)
+            if (!(s->flags & without)) done = stream_try(s, upto) && done;
+        if (done) break;
+        try_others();
+        sim_pause();
+    }
     return c->failed;
 }
 
 CUresult context_run(struct CUctx_st *c)
 {
-    for (struct CUstream_st *s = c->streams; s; s = s->next) stream_run(s, SIM_ALL);
-    return c->failed;
+    return run_all(c, 0);
 }
 
 void device_run(int device)
@@ -109,13 +153,14 @@ void device_run(int device)
 
 uint64_t stream_add(struct CUstream_st *s, struct op *o)
 {
-    o->seq = ++last_seq;
     o->context = s->context;
     o->next = NULL;
+    if (capture_keeps(s, o)) return 0;
+    o->seq = ++last_seq;
     *s->tail = o;
     s->tail = &o->next;
     uint64_t seq = o->seq;
-    if (stream_eager()) stream_run(s, seq);
+    if (stream_eager()) stream_try(s, seq);
     return seq;
 }
 
@@ -155,7 +200,9 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream)
     ENTER();
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!s || s == s->context->legacy || s == s->context->per_thread) return CUDA_ERROR_INVALID_HANDLE;
+    capture_forget(s);
     stream_run(s, SIM_ALL);
+    if (stream_find(stream, ctx) != s) return CUDA_ERROR_INVALID_HANDLE;
     struct CUstream_st **link = &s->context->streams;
     while (*link != s) link = &(*link)->next;
     *link = s->next;
@@ -170,13 +217,9 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream)
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     sim_counts.syncs++;
-    if (s == s->context->legacy) {
-        CUresult r = capture_legacy();
-        if (r) return r;
-        for (struct CUstream_st *at = s->context->streams; at; at = at->next)
-            if (!(at->flags & CU_STREAM_NON_BLOCKING)) stream_run(at, SIM_ALL);
-    }
-    return stream_run(s, SIM_ALL);
+    CUresult r = s == s->context->legacy ? capture_legacy() : capture_excludes(s);
+    if (r) return r;
+    return s == s->context->legacy ? run_all(s->context, CU_STREAM_NON_BLOCKING) : stream_run(s, SIM_ALL);
 }
 
 /* The first question finds the work unfinished, and starts it. */
@@ -185,8 +228,11 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream)
     ENTER();
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = capture_excludes(s);
+    if (r) return r;
     bool pending = s->head != NULL;
-    CUresult r = stream_run(s, SIM_ALL);
+    stream_start(s, SIM_ALL);
+    r = s->context->failed;
     return r ? r : pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 

@@ -320,7 +320,8 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr p, size_t bytes)
     if (!a) return CUDA_ERROR_INVALID_VALUE;
     for (int d = 0; d < device_count(); d++) device_run(d);
     memory_close();
-    struct memory *m = memory_of((a = mapping_at(p, bytes))->behind);
+    if (!(a = mapping_at(p, bytes))) return CUDA_ERROR_INVALID_VALUE;
+    struct memory *m = memory_of(a->behind);
     empty((char *)p, bytes), empty(a->view, bytes);
     memory_release(a);
     unuse(m);
