@@ -127,6 +127,7 @@ local OPEN_FILES = {
 }
 -- The driver and NVRTC are called by the table of device/gpu_runtime.h: the files behind it alone name symbols of theirs.
 local RUNTIME_FILES = {
+  ["runtime/api/stridec.h"] = true,   -- for programs without the library
   ["runtime/device/cuda.c"] = true, ["runtime/device/driver.h"] = true, ["runtime/device/nvrtc.c"] = true,
   ["runtime/device/nvrtc.h"] = true, ["runtime/device/nvrtc_compile.c"] = true,
 }

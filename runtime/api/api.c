@@ -44,8 +44,24 @@ static int query(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
     return result;
 }
 
+static int start_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    interpose_depth++;
+    int result = api_start_on(n, requests, stream);
+    interpose_depth--;
+    return result;
+}
+
+static int wait_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    interpose_depth++;
+    int result = api_wait_on(n, requests, stream);
+    interpose_depth--;
+    return result;
+}
+
 const struct stridec_calls *stridec_calls_of(int version)
 {
-    static const struct stridec_calls calls = {active, register_types, pack_on, unpack_on, query};
-    return version == STRIDEC_VERSION ? &calls : NULL;
+    static const struct stridec_calls calls = {active, register_types, pack_on, unpack_on, query, start_on, wait_on};
+    return version >= 1 && version <= STRIDEC_VERSION ? &calls : NULL;
 }

@@ -10,6 +10,9 @@ int api_register_types(MPI_Comm comm, int n, const MPI_Datatype types[], const v
 /* api_stream.c */
 int api_move(enum kernel_direction direction, const void *typed, MPI_Count count, MPI_Datatype datatype,
              const void *packed, MPI_Count room, MPI_Count *position, stridec_stream stream);
+/* api_order.c */
+int api_start_on(int n, MPI_Request requests[], stridec_stream stream);
+int api_wait_on(int n, MPI_Request requests[], stridec_stream stream);
 /* api_query.c */
 int api_query_path(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                    enum stridec_path *path, char *why, size_t why_bytes);

@@ -4,6 +4,8 @@
  *   stridec_register   exchanges layouts and makes kernels ahead, so that the first message is as fast as later ones
  *   stridec_pack_on    pack and unpack device memory like MPI_Pack and MPI_Unpack, but on a CUDA stream of the program:
  *   stridec_unpack_on  in stream order, and without waiting
+ *   stridec_start_on   start and complete persistent requests on a CUDA stream: within a node no host takes part,
+ *   stridec_wait_on    and a CUDA graph may hold both
  *   stridec_query      tells which path a message will take, and why
  *
  * Sizes are in bytes; counts are elements of a datatype. Calls are allowed between MPI_Init and MPI_Finalize, from
@@ -27,7 +29,8 @@ enum stridec_result {
     STRIDEC_ABSENT,   /* not loaded (stridec_register: on some rank), disabled, or ended */
     STRIDEC_UNABLE,   /* stridec can't do this (see each call); MPI's own calls can */
     STRIDEC_INVALID,  /* wrong argument: negative count, packed buffer too small, null handle, no such rank */
-    STRIDEC_FAILED    /* the driver failed, or memory is out; the log says more */
+    STRIDEC_FAILED,   /* the driver failed, or memory is out; the log says more */
+    STRIDEC_HOST      /* done, but by the host: see stridec_start_on */
 };
 
 /* In the order of the names in stridec_path_name. */
@@ -48,7 +51,7 @@ enum stridec_path {
 typedef void *stridec_stream;
 
 /* The library's functions. Version 1 never changes; later versions add members at the end. */
-#define STRIDEC_VERSION 1
+#define STRIDEC_VERSION 2
 struct stridec_calls {
     int (*active)(void);
     int (*register_types)(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, int wait);
@@ -58,6 +61,9 @@ struct stridec_calls {
                      MPI_Datatype datatype, stridec_stream stream);
     int (*query)(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                  enum stridec_path *path, char *why, size_t why_bytes);
+    /* version 2 */
+    int (*start_on)(int n, MPI_Request requests[], stridec_stream stream);
+    int (*wait_on)(int n, MPI_Request requests[], stridec_stream stream);
 };
 typedef const struct stridec_calls *stridec_calls_function(int version);
 
@@ -140,6 +146,62 @@ static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Cou
 {
     const struct stridec_calls *calls = stridec_calls();
     return calls ? calls->unpack_on(inbuf, insize, position, outbuf, outcount, datatype, stream) : STRIDEC_ABSENT;
+}
+
+/* Waits for the program's stream by the driver that the process has loaded, for calls without the library. */
+static inline int stridec_synchronize(stridec_stream stream)
+{
+    int (*synchronize)(void *stream);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY), *symbol;
+    int result;
+
+    if (!driver) return 0;
+    symbol = dlsym(driver, "cuStreamSynchronize");
+    *(void **)(void *)&synchronize = symbol;
+    result = symbol ? synchronize(stream) : -1;
+    return result == 3 || result == 201 ? 0 : result;   /* no context: there is no work to wait for */
+}
+
+/* Start, and complete, n persistent requests (MPI_Send_init and its kin, MPI_Recv_init) in the order of `stream`:
+ * messages hold what earlier work of the stream has written, and later work finds what was received, and may write what
+ * was sent. They replace MPI_Startall and MPI_Waitall. The requests stay inactive for the MPI. Null requests are
+ * ignored; so are requests in stridec_wait_on that were not started.
+ *
+ * Both partners of a message call stridec_start_on for it, always; the requests were made after CUDA's start
+ * (cudaSetDevice) in each process. At the first time they bind: stridec_start_on waits
+ * for the stream, and stridec_wait_on for the partner's stridec_wait_on. The communicator must live until then. Later
+ * calls enqueue work and return: within a node kernels move the data, and streams wait for each other, with no host
+ * thread. They may be captured into a graph (cudaStreamBeginCapture), which may be launched any number of times; each
+ * launch is one message a request, and partners must launch as many. Bytes move in stridec_wait_on: for overlap, use a
+ * stream for messages and another one for the computation, with events between them.
+ *
+ * The requests of a call use the memory of one device, the stream's. Receives name their source and tag. Until the
+ * stream has done it, the buffers must not be used or freed, nor the requests freed. Nothing else may start or complete
+ * a request that is started so. A partner that ends without its part leaves the stream waiting.
+ *
+ * Returns STRIDEC_OK; STRIDEC_HOST: the MPI carries some messages, the stream was waited for, and stridec_wait_on has
+ * waited for these messages: a partner on another node or the own rank, data in host memory or in several allocations,
+ * other persistent requests than messages, or no library; STRIDEC_UNABLE: `stream` is captured, and a request was not
+ * bound before or is the MPI's (the log says which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is
+ * started already, MPI_ANY_SOURCE, MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */
+static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    const struct stridec_calls *calls = stridec_calls();
+    int rc = MPI_SUCCESS, i;
+
+    if (calls) return calls->start_on(n, requests, stream);
+    if (stridec_synchronize(stream)) return STRIDEC_FAILED;
+    for (i = 0; i < n && rc == MPI_SUCCESS; i++)
+        if (requests[i] != MPI_REQUEST_NULL) rc = MPI_Start(&requests[i]);
+    return rc == MPI_SUCCESS ? STRIDEC_HOST : STRIDEC_FAILED;
+}
+
+static inline int stridec_wait_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    const struct stridec_calls *calls = stridec_calls();
+
+    if (calls) return calls->wait_on(n, requests, stream);
+    return MPI_Waitall(n, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS ? STRIDEC_HOST : STRIDEC_FAILED;
 }
 
 /* Sets *path to the path that MPI_Send with these arguments would take now, by the same decision. Writes the reason

@@ -23,6 +23,7 @@ static bool read_driver(void *library, struct driver *out)
 {
     out->graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
     out->mappings = true DRIVER_MAPPING_CALLS(READ_OPTIONAL);
+    out->memory_operations = true DRIVER_MEMORY_CALLS(READ_OPTIONAL);
     return true DRIVER_CALLS(READ_SYMBOL);
 }
 

@@ -27,6 +27,9 @@
     X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphKernelNodeSetAttribute) \
     X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
+/* Older drivers may lack it; then streams do not wait for other ranks (channel.h). */
+#define DRIVER_MEMORY_CALLS(X) X(cuStreamBatchMemOp)
+
 /* Older drivers may lack these; then memory mapped by cuMemMap is not shared (mapping.h). */
 #define DRIVER_MAPPING_CALLS(X) \
     X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
@@ -38,7 +41,8 @@ struct driver {
     DRIVER_CALLS(DRIVER_FIELD)
     DRIVER_GRAPH_CALLS(DRIVER_FIELD)
     DRIVER_MAPPING_CALLS(DRIVER_FIELD)
-    bool graphs, mappings;   /* all graph calls exist; all mapping calls */
+    DRIVER_MEMORY_CALLS(DRIVER_FIELD)
+    bool graphs, mappings, memory_operations;   /* all graph calls exist; all mapping calls; all memory calls */
 };
 
 /* Returns true if no libcuda.so.1 is loaded: driver_last_object was the loader's last object then, and still is. */

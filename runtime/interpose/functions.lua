@@ -79,6 +79,8 @@ for _, row in ipairs(dofile(calls)) do
   end
 end
 
+local stacked = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
+                '#define SEVENTH\n#endif\n'
 -- Declares the arguments of a stub that mostly jumps on. Those on the stack are volatile, or the compiler would load
 -- and store them again. Those in registers are not: under another MPI, whose handles are longer, they would be cut.
 local function stub_args(list)
@@ -92,4 +94,13 @@ local function stub_args(list)
   return table.concat(texts, ", ")
 end
 
-return present, passed, has, stub_args
+-- Notes a persistent message, which may be started in stream order (protocol/channel.h). `call` gives the result.
+local function noted_call(f, call)
+  if not f.name:find "^[BRS]*[Ss]end_init" and not f.name:find "^Recv_init" then return call end
+  local peer, sends = "dest", f.name:find "end_init" ~= nil
+  if not sends then peer = "source" end
+  return ("channel_note(%s,\n        &(struct channel_call){buf, count, datatype, %s, tag, comm, %s}, request)")
+    :format(call, peer, sends)
+end
+
+return present, passed, has, stub_args, stacked, noted_call

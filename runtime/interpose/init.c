@@ -22,6 +22,7 @@
 #include "node/ipc_export.h"
 #include "node/segment.h"
 #include "node/shm_pool.h"
+#include "protocol/channel.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline.h"
 #include "request/probed.h"
@@ -124,6 +125,7 @@ static void report(bool world, bool active)
 static void stop(void)
 {
     filter_finish();
+    channels_finish();
     record_finish();
     rts_arm(INT64_MAX);
 }

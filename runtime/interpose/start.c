@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/error.h"
 #include "next.h"
+#include "protocol/channel.h"
 #include "request/receive_gate.h"
 #include "request/record.h"
 
@@ -10,6 +11,9 @@
 static int start(struct starts *s, int count, const MPI_Request requests[])
 {
     bool ok = true;
+    for (int i = 0; i < count; i++)
+        if (channel_is_bound(requests[i]))
+            return raise_error(MPI_COMM_WORLD, MPI_ERR_REQUEST, "a request of stridec_start_on");
     for (int i = 0; i < count && ok; i++) {
         struct record *r = record_take(requests[i]);
         if (r) ok = record_start(s, r);

@@ -1,12 +1,9 @@
 -- stubs.lua CALLS HAS next.h|stubs.c: writes to stdout the table of next functions, or the exported stubs. CALLS is
 -- calls.lua; HAS is a file of the names that the MPI declares, one a line.
 local what = arg[3]
-local present, _, has, stub_args = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))(arg[1], arg[2])
+local functions = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))
+local present, _, has, stub_args, stacked, noted_call = functions(arg[1], arg[2])
 local observed_call = dofile((arg[0]:gsub("stubs.lua$", "observed.lua")))
-
--- See stub_args in functions.lua.
-local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
-                '#define SEVENTH\n#endif\n'
 
 local BUFFER = { ["in"] = true, out = true, inout = true }
 
@@ -255,6 +252,7 @@ function stub_begin(f, next, names)
     local into = takes_messages(f.args) and receives_at(f.args)
     local count = into and buffer_args(f.args, into).count
     if count then check = ("rts_ignore(%s) && %s"):format(count.name, check) end
+    if f.name:find "end_init" then check = "false" end   -- noted (noted_call)
     if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
     else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
     if has_any(f.args, { target_rank = true }) then check = ("!window_owned_any() && (%s)"):format(check) end
@@ -394,8 +392,8 @@ $brings    rc = $passed;
     edges = by_edges(f) and BY_EDGES[f.keep or "none"]
       or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(request) or "",
     down = table.concat(down, ", "),
-    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended)
-      :format(f.name, join(args, "name")),
+    none = noted_call(f, (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended)
+      :format(f.name, join(args, "name"))),
     message = message and ", .message = true" or "",
     file = names_of.fh and ", .file = true, .fh = fh" or "",
     brings = names_of.target_datatype and receives_at(args)
@@ -406,7 +404,7 @@ $brings    rc = $passed;
       :format(names_of.recvtag and "recvtag" or "tag") or "",
     -- A read from MPI_PROC_NULL must not change the buffer.
     open = one_sided and "target_rank == MPI_PROC_NULL ? ARGS_NONE : args_open(&o)" or "args_open(&o)",
-    close = CLOSE[keep] or ("args_close(&o, rc, %s)"):format(partial and "s" or "NULL"),
+    close = noted_call(f, CLOSE[keep] or ("args_close(&o, rc, %s)"):format(partial and "s" or "NULL")),
   })
 end
 
@@ -430,10 +428,11 @@ elseif what == "stubs.c" then
   io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
            '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/observed.h"\n#include "hostpack/host_pack.h"\n',
-           '#include "next.h"\n#include "node/segment.h"\n#include "collective/window.h"\n',
-           '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+           '#include "next.h"\n#include "node/segment.h"\n#include "protocol/channel.h"\n',
+           '#include "collective/window.h"\n#include "datatype/type_filter.h"\n#include <dlfcn.h>\n',
+           '#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
-           "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",
+           "#define ACT_OFTEN static __attribute__((noinline))\n", stacked, "\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[
     *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "$symbol");

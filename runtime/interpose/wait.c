@@ -1,6 +1,7 @@
 /* wait.c: completes requests (completion_set.h). */
 #include "base/backoff.h"
 #include "next.h"
+#include "protocol/channel.h"
 #include "request/completion_set.h"
 #include "request/light_request.h"
 
@@ -285,6 +286,7 @@ int call_Cancel(const struct next *next, MPI_Request *request)
 int call_Request_free(const struct next *next, MPI_Request *request)
 {
     struct record *r = request ? record_take(*request) : NULL;
+    if (request) channel_freed(*request);
     if (!r || !record_freed(r)) return next->Request_free(request);
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;

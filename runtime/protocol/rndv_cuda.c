@@ -4,8 +4,7 @@
 #include "progress_thread.h"
 #include "rndv_internal.h"
 
-/* Writes into a slot where packed bytes (layout 0) or elements of a layout lie. */
-static void describe(struct slot *s, struct device *d, const struct ipc_export *e, uint64_t user, uint64_t layout)
+void rndv_describe(struct slot *s, struct device *d, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     s->memory = SLOT_DEVICE;
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
@@ -18,7 +17,7 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
 {
     struct slot *s = o->slot;
     const struct typed_buffer *p = o->tbuf;
-    describe(s, p->device, e, user, layout);
+    rndv_describe(s, p->device, e, user, layout);
     s->next = 0, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
     atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
@@ -67,7 +66,7 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     if (!layout_contiguous(part, 1) && !(layout = ipc_export_layout(part))) return false;
     if (!e->synchronous && site->drained != d && ipc_export_drain(d)) return false;
     if (!e->synchronous) site->drained = d;
-    describe(s, d, e, (uint64_t)part->tree->off, layout);
+    rndv_describe(s, d, e, (uint64_t)part->tree->off, layout);
     s->bytes = part->size, s->count = 1, s->extent = part->extent, s->chunk = 0;
     return true;
 }

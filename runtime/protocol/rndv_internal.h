@@ -79,6 +79,8 @@ void rndv_push_prepare(struct rndv_send *o, bool in_step);
 int rndv_push_feed(struct rndv_send *o);
 void rndv_push_read(const struct rndv_send *o);
 
+/* Writes into a slot where in device memory packed bytes (layout 0) or elements of a layout lie. */
+void rndv_describe(struct slot *s, struct device *d, const struct ipc_export *e, uint64_t user, uint64_t layout);
 /* Writes address and layout of a payload in device memory (layout 0: packed bytes) to the slot. */
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout);
 /* Posts the slot, which describes the payload. */

@@ -1,0 +1,215 @@
+/* api_order.c: persistent requests in stream order. */
+#include "api.h"
+#include "base/activity.h"
+#include "base/backoff.h"
+#include "base/log.h"
+#include "base/self_comm.h"
+#include "device/device.h"
+#include "protocol/channel.h"
+#include <stdlib.h>
+
+/* The requests of a call: those that are bound go by the stream, the others by the MPI. */
+struct order {
+    int n, plain;
+    CUstream stream;
+    bool captured;
+    struct channel **channel;   /* the first `n` of them are channels */
+    MPI_Request *request;       /* `plain` requests of the MPI */
+};
+
+static void order_end(struct order *o)
+{
+    free(o->channel), free(o->request);
+}
+
+static bool order_begin(struct order *o, int n, stridec_stream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    size_t room = (size_t)n + 1;
+    *o = (struct order){.stream = (CUstream)stream};
+    o->channel = calloc(room, sizeof *o->channel), o->request = calloc(room, sizeof *o->request);
+    o->captured = driver_get() && driver_get()->cuStreamIsCapturing(o->stream, &status) == CUDA_SUCCESS &&
+                  status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return o->channel && o->request;
+}
+
+/* Without a context there is no work to wait for. */
+static bool synchronize(const struct order *o)
+{
+    CUresult r = driver_get() ? driver_get()->cuStreamSynchronize(o->stream) : CUDA_SUCCESS;
+    return r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* Passes the call to the MPI as the program's own: stridec serves it. */
+static bool by_mpi(int (*call)(int n, MPI_Request requests[]), int n, MPI_Request requests[])
+{
+    if (!n) return true;
+    interpose_depth--;
+    int rc = call(n, requests);
+    interpose_depth++;
+    return rc == MPI_SUCCESS;
+}
+
+static int start_all(int n, MPI_Request requests[])
+{
+    return MPI_Startall(n, requests);
+}
+
+static int cannot_capture(const char *why)
+{
+    log_write(LOG_WARN, "a captured stream: a request can't be part of the graph: %s", why);
+    return STRIDEC_UNABLE;
+}
+
+/* ---- start ---- */
+
+/* Sorts the requests. Nothing has begun where it fails. */
+static int sort_starts(struct order *o, int n, const MPI_Request requests[])
+{
+    for (int i = 0; i < n; i++) {
+        struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
+        enum channel_state state = c ? channel_state(c) : CHANNEL_PLAIN;
+        if (requests[i] == MPI_REQUEST_NULL) continue;
+        if (c && (channel_message(c) || channel_wild(c))) return STRIDEC_INVALID;
+        if (o->captured && state == CHANNEL_NEW) return cannot_capture("start it once outside of a graph first");
+        if (o->captured && state == CHANNEL_PLAIN)
+            return cannot_capture(c ? channel_why(c) : "it is no message of the node");
+        if (c) o->channel[o->n++] = c;
+        if (state == CHANNEL_PLAIN) o->request[o->plain++] = requests[i];
+    }
+    return STRIDEC_OK;
+}
+
+/* Keeps the channels of one state in front. Returns their number. */
+static int gather(struct order *o, enum channel_state state)
+{
+    int many = 0;
+    for (int i = 0; i < o->n; i++) {
+        struct channel *c = o->channel[i];
+        if (channel_state(c) != state) continue;
+        o->channel[i] = o->channel[many];
+        o->channel[many++] = c;
+    }
+    return many;
+}
+
+static bool one_device(const struct order *o, int n)
+{
+    struct device *d = NULL;
+    for (int i = 0; i < n; i++) {
+        struct device *own = channel_device(o->channel[i]);
+        if (own && d && own != d) return false;
+        if (own) d = own;
+    }
+    return true;
+}
+
+/* Greets the partners of new channels. Those of which it turns out at once are the MPI's. */
+static int greet_new(struct order *o)
+{
+    int fresh = gather(o, CHANNEL_NEW);
+    if ((fresh || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
+    for (int i = 0; i < fresh; i++) {
+        struct channel *c = o->channel[i];
+        if (channel_greet(c) != MPI_SUCCESS) return STRIDEC_FAILED;
+        if (channel_state(c) == CHANNEL_PLAIN) o->request[o->plain++] = channel_request(c);
+        if (channel_state(c) == CHANNEL_GREETED) channel_set_message(c, MESSAGE_FIRST);
+    }
+    return STRIDEC_OK;
+}
+
+static int start(struct order *o, int n, const MPI_Request requests[])
+{
+    int result = sort_starts(o, n, requests);
+    if (result != STRIDEC_OK) return result;
+    int bound = gather(o, CHANNEL_BOUND);
+    if (!one_device(o, bound)) return STRIDEC_INVALID;
+    if (channels_start(o->channel, bound, o->stream)) return STRIDEC_FAILED;
+    result = greet_new(o);
+    if (result != STRIDEC_OK || !by_mpi(start_all, o->plain, o->request)) return STRIDEC_FAILED;
+    for (int i = 0; i < o->n; i++)
+        if (!channel_message(o->channel[i])) channel_set_message(o->channel[i], MESSAGE_LATER);
+    return o->plain ? STRIDEC_HOST : STRIDEC_OK;
+}
+
+int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    struct order o;
+    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
+    int result = order_begin(&o, n, stream) ? start(&o, n, requests) : STRIDEC_FAILED;
+    order_end(&o);
+    return result;
+}
+
+/* ---- wait ---- */
+
+/* Lets channels bind, and the MPI carry on. Requests that are found to be the MPI's are started at once: their partners
+ * may wait for them. Returns false on failure. */
+static bool carry_on(const struct channel *c, unsigned turn)
+{
+    bool ok = channels_progress(c);
+    for (struct channel *plain; ok && (plain = channels_next_plain());) {
+        MPI_Request request = channel_request(plain);
+        ok = by_mpi(start_all, 1, &request);
+    }
+    comm_progress(MPI_COMM_WORLD);
+    backoff(turn);
+    return ok;
+}
+
+/* Waits until the partners of new channels have answered, and sorts the requests. */
+static int sort_waits(struct order *o, int n, const MPI_Request requests[])
+{
+    for (int i = 0; i < n; i++) {
+        struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
+        if (requests[i] == MPI_REQUEST_NULL || (c && !channel_message(c))) continue;
+        bool later = c && channel_message(c) == MESSAGE_LATER && channel_state(c) == CHANNEL_BOUND;
+        if (o->captured && !later) return cannot_capture("it was started outside of the graph");
+        for (unsigned turn = 0; c && (channel_state(c) == CHANNEL_GREETED || !turn); turn++)
+            if (!later && !carry_on(c, turn)) return STRIDEC_FAILED;
+        if (c) o->channel[o->n++] = c;
+        if (!c || channel_state(c) == CHANNEL_PLAIN) o->request[o->plain++] = requests[i];
+    }
+    return STRIDEC_OK;
+}
+
+static int test_all(int n, MPI_Request requests[], bool *all)
+{
+    int rc = MPI_SUCCESS, done = 1;
+    for (int i = 0; i < n && rc == MPI_SUCCESS && done; i++) rc = MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
+    *all = done;
+    return rc;
+}
+
+static bool wait_all(struct order *o)
+{
+    bool all = !o->plain, ok = true;
+    for (unsigned turn = 0; !all && ok; turn++) {
+        interpose_depth--;
+        ok = test_all(o->plain, o->request, &all) == MPI_SUCCESS;
+        interpose_depth++;
+        if (ok && !all) ok = carry_on(NULL, turn);
+    }
+    return ok;
+}
+
+static int wait(struct order *o, int n, const MPI_Request requests[])
+{
+    int result = sort_waits(o, n, requests);
+    if (result != STRIDEC_OK) return result;
+    int bound = gather(o, CHANNEL_BOUND);
+    if (!one_device(o, bound)) return STRIDEC_INVALID;
+    if (channels_wait(o->channel, bound, o->stream)) return STRIDEC_FAILED;
+    for (int i = 0; i < o->n; i++) channel_set_message(o->channel[i], MESSAGE_NONE);
+    if (!wait_all(o)) return STRIDEC_FAILED;
+    return o->plain ? STRIDEC_HOST : STRIDEC_OK;
+}
+
+int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    struct order o;
+    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
+    int result = order_begin(&o, n, stream) ? wait(&o, n, requests) : STRIDEC_FAILED;
+    order_end(&o);
+    return result;
+}

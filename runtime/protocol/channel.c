@@ -1,0 +1,338 @@
+/* channel.c: channels: the table by request, and how two partners bind. */
+#include "channel_internal.h"
+#include "base/activity.h"
+#include "base/log.h"
+#include "base/spinlock.h"
+#include "rndv_internal.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define START_NS INT64_C(10000000000)   /* how long a rank of the node may be in MPI_Init after this one */
+
+/* The answer in the second slot of an offer (struct slot, turn). */
+enum answer {
+    ANSWER_NONE,
+    ANSWER_YES,          /* the receiver reads the data; the slot now tells of its flag */
+    ANSWER_NO,
+    ANSWER_BOUND,        /* the sender reaches that flag */
+    ANSWER_UNREACHED
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards the table, and binding */
+static struct channel *table;
+static uint64_t greetings;
+static atomic_int bound_channels;
+
+/* ---- the table ---- */
+
+static void channel_free(struct channel *c)
+{
+    if (c->greeting_request != MPI_REQUEST_NULL) {
+        PMPI_Cancel(&c->greeting_request);
+        PMPI_Request_free(&c->greeting_request);
+    }
+    if (c->state == CHANNEL_BOUND) spinlock_count(&request_records, -1), atomic_fetch_sub(&bound_channels, 1);
+    channel_moves_end(c);
+    ipc_cache_put(c->data), ipc_cache_put(c->flag);
+    ipc_cache_layout_put(&c->theirs);
+    channel_flag_put(c->device, c->own);
+    if (c->offer) rndv_send_withdraw(c->offer);
+    layout_unref(c->layout);
+    free(c);
+}
+
+/* Caller holds `lock`. */
+static void drop(MPI_Request request)
+{
+    struct channel *c;
+    HASH_FIND(hh, table, &request, sizeof request, c);
+    if (!c) return;
+    HASH_DEL(table, c);
+    channel_free(c);
+}
+
+void channel_freed(MPI_Request request)
+{
+    pthread_mutex_lock(&lock);
+    drop(request);
+    pthread_mutex_unlock(&lock);
+}
+
+int channel_note(int rc, const struct channel_call *call, const MPI_Request *request)
+{
+    if (rc != MPI_SUCCESS || !node_armed() || !driver_get()) return rc;
+    struct layout *l = layout_of(call->type);
+    struct channel *c = l ? calloc(1, sizeof *c) : NULL;
+    if (!c) return rc;
+    c->request = *request, c->call = *call, c->layout = layout_ref(l);
+    c->greeting_request = MPI_REQUEST_NULL;
+    pthread_mutex_lock(&lock);
+    drop(*request);   /* a handle that was freed and is used again */
+    HASH_ADD(hh, table, request, sizeof c->request, c);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+void channels_finish(void)
+{
+    struct channel *c, *next;
+    pthread_mutex_lock(&lock);
+    HASH_ITER(hh, table, c, next) drop(c->request);
+    channel_flags_finish();
+    pthread_mutex_unlock(&lock);
+}
+
+struct channel *channel_of(MPI_Request request)
+{
+    struct channel *c;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, table, &request, sizeof request, c);
+    pthread_mutex_unlock(&lock);
+    return c;
+}
+
+bool channel_is_bound(MPI_Request request)
+{
+    const struct channel *c = atomic_load_explicit(&bound_channels, memory_order_relaxed) ? channel_of(request) : NULL;
+    return c && c->state == CHANNEL_BOUND && !c->nothing;
+}
+
+MPI_Request channel_request(const struct channel *c)
+{
+    return c->request;
+}
+
+enum channel_state channel_state(const struct channel *c)
+{
+    return c->state;
+}
+
+enum channel_message channel_message(const struct channel *c)
+{
+    return c->message;
+}
+
+void channel_set_message(struct channel *c, enum channel_message message)
+{
+    c->message = message;
+}
+
+struct device *channel_device(const struct channel *c)
+{
+    return c->device;
+}
+
+const char *channel_why(const struct channel *c)
+{
+    return c->why;
+}
+
+bool channel_wild(const struct channel *c)
+{
+    return !c->call.sends && (c->call.peer == MPI_ANY_SOURCE || c->call.tag == MPI_ANY_TAG);
+}
+
+/* ---- binding ---- */
+
+static void plain(struct channel *c, const char *why)
+{
+    c->why = why;
+    c->state = CHANNEL_PLAIN;
+    log_write(LOG_INFO, "a request in stream order is left to the MPI: %s", why);
+}
+
+static void bound(struct channel *c)
+{
+    c->state = CHANNEL_BOUND;
+    atomic_fetch_add(&bound_channels, 1);
+    spinlock_count(&request_records, 1);   /* MPI_Start and MPI_Request_free come to stridec */
+}
+
+/* Returns the partner if it is another rank of the node that runs stridec. Both partners find the same. */
+static struct peer *partner(const struct channel *c)
+{
+    struct peer *p = node_peer(c->call.comm, c->call.peer);
+    for (int64_t begun = stats_now(); !p && node_starting() && stats_now() - begun < START_NS;)
+        p = node_peer_now(c->call.comm, c->call.peer);
+    return p && !p->self ? p : NULL;
+}
+
+/* Finds the memory of the message. Returns NULL, or why it can't be reached by others. */
+static const char *locate_data(struct channel *c)
+{
+    int64_t bytes = c->call.count > 0 && c->layout->tree ? layout_bytes(c->layout, c->call.count) : 0;
+    if (bytes <= 0) return "nothing to send, or a type that can't be read";
+    struct location w = locate(c->layout, c->call.buf, c->call.count);
+    if (!w.device || w.parts) return "not in the memory of one device";
+    c->bytes = bytes, c->device = w.device;
+    return channel_device_able(w.device) ? NULL : "the driver has no stream memory operations";
+}
+
+/* Returns the second slot of an offer; NULL if there is no offer. */
+static struct slot *second_of(struct node_file *f, uint32_t first)
+{
+    uint32_t next = first < SLOTS ? f->slot[first].next : 0;
+    return next && next <= SLOTS ? &f->slot[next - 1] : NULL;
+}
+
+/* Describes data and flag in two slots. Returns NULL, or why it can't. */
+static const char *offer(struct channel *c)
+{
+    struct ipc_export data, flag;
+    struct rndv_send *o = c->offer = rndv_send_new();
+    const struct layout *l = c->layout;
+    uint64_t user = (uint64_t)(uintptr_t)c->call.buf, layout = 0;
+    int64_t first, past;
+    if (!o || !rndv_send_slot(o) || !rndv_send_slots(o, 1)) return "no slot is free";
+    if (!(c->own = channel_flag_get(c->device))) return "out of memory";
+    layout_span(l, c->call.count, &first, &past);
+    if (!ipc_export_of(c->device, user + (uint64_t)first, past - first, &data) ||
+        !ipc_export_of(c->device, c->own, sizeof(uint32_t), &flag))
+        return "memory that CUDA can't share, or in several allocations";
+    if (!layout_contiguous(l, c->call.count) && !(layout = ipc_export_layout(c->layout))) return "too long a type";
+    ipc_export_accepted(&data, c->peer);   /* gives it the handles of mapped memory */
+    rndv_describe(o->slot, c->device, &data, user + (uint64_t)l->tree->off, layout);
+    o->slot->bytes = c->bytes, o->slot->count = c->call.count, o->slot->extent = l->extent;
+    struct slot *second = second_of(node_own(), (uint32_t)(o->slot - node_own()->slot));
+    rndv_describe(second, c->device, &flag, c->own, 0);
+    atomic_store_explicit(&second->turn, ANSWER_NONE, memory_order_release);
+    return NULL;
+}
+
+int channel_greet(struct channel *c)
+{
+    const struct channel_call *k = &c->call;
+    if (k->peer == MPI_PROC_NULL) return c->nothing = true, bound(c), MPI_SUCCESS;
+    pthread_mutex_lock(&lock);
+    c->peer = partner(c);
+    if (!c->peer) {
+        plain(c, "the partner is on another node, or this rank, or without stridec");
+        pthread_mutex_unlock(&lock);
+        return MPI_SUCCESS;
+    }
+    const char *why = locate_data(c);
+    if (!why && k->sends) why = offer(c);
+    c->why = why;
+    c->greeting = (struct greeting){.slot = SLOTS, .cookie = node_own()->cookie};
+    if (k->sends && !why) c->greeting.slot = (uint32_t)(c->offer->slot - node_own()->slot);
+    c->number = ++greetings;
+    c->state = CHANNEL_GREETED;
+    int rc = k->sends ? PMPI_Isend(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
+                                   &c->greeting_request)
+                      : PMPI_Irecv(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
+                                   &c->greeting_request);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+/* Opens what the sender offers and tells of the own flag. Returns NULL, or why it can't. */
+static const char *accept(struct channel *c, struct slot *data, struct slot *flag)
+{
+    struct ipc_export own;
+    const struct layout *l = c->layout;
+    struct typed_copy_job *j = &c->job;
+    if (data->bytes > c->bytes) return "the message is longer than the receive";
+    if (!(c->own = channel_flag_get(c->device)) || !ipc_export_of(c->device, c->own, sizeof(uint32_t), &own))
+        return "out of memory";
+    if (data->layout && !ipc_cache_layout(c->peer, data->layout, &c->theirs)) return "the sender's type can't be read";
+    c->data = ipc_cache_open(c->peer, data, c->device, &j->from.user);
+    c->flag = c->data ? ipc_cache_open(c->peer, flag, c->device, &c->other) : NULL;
+    if (!c->flag) return "the sender's memory can't be opened";
+    j->from.tree = c->theirs.tree, j->from.kernel = c->theirs.kernel;
+    j->from.extent = data->extent, j->from.count = data->count;
+    j->to.user = (uint64_t)(uintptr_t)c->call.buf + (uint64_t)l->tree->off;
+    if (!layout_contiguous(l, c->call.count))
+        j->to.tree = l->tree, j->to.kernel = l->kernel, j->to.extent = l->extent, j->to.count = c->call.count;
+    j->bytes = data->bytes, j->across = ipc_cache_other_gpu(c->data);
+    typed_copy_wait(c->device, j, 1);
+    rndv_describe(flag, c->device, &own, c->own, 0);
+    return NULL;
+}
+
+static void answer(struct channel *c)
+{
+    bool greeted = !memcmp(&c->greeting.cookie, &c->peer->cookie, sizeof c->peer->cookie);
+    struct slot *flag = greeted ? second_of(c->peer->file, c->greeting.slot) : NULL;
+    if (!greeted)
+        log_write(LOG_ERROR, "rank %d has not started in stream order what is received so: its message is lost",
+                  c->peer->rank);
+    const char *why = !flag ? "the sender can't offer its memory" : c->why;
+    if (!why && device_enter(c->device)) why = "the device can't be used";
+    else if (!why) why = accept(c, &c->peer->file->slot[c->greeting.slot], flag), device_leave(c->device);
+    if (flag) atomic_store_explicit(&flag->turn, why ? ANSWER_NO : ANSWER_YES, memory_order_release);
+    if (why) plain(c, why);
+    else c->answered = true;
+}
+
+static void progress_receive(struct channel *c)
+{
+    int there = 0;
+    if (!c->answered && PMPI_Test(&c->greeting_request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there) answer(c);
+    if (!c->answered || c->state != CHANNEL_GREETED) return;
+    int64_t turn = atomic_load_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, memory_order_acquire);
+    if (turn == ANSWER_BOUND) bound(c);
+    if (turn == ANSWER_UNREACHED) plain(c, "the sender can't reach the receiver's flag");
+}
+
+/* Opens the receiver's flag. */
+static bool reach(struct channel *c, const struct slot *flag)
+{
+    if (device_enter(c->device)) return false;
+    c->flag = ipc_cache_open(c->peer, flag, c->device, &c->other);
+    device_leave(c->device);
+    return c->flag != NULL;
+}
+
+static void progress_send(struct channel *c)
+{
+    struct slot *flag = second_of(node_own(), c->greeting.slot);
+    int64_t turn = flag ? atomic_load_explicit(&flag->turn, memory_order_acquire) : ANSWER_NO;
+    if (turn == ANSWER_NONE) return;
+    PMPI_Wait(&c->greeting_request, MPI_STATUS_IGNORE);   /* it has arrived, or will without an answer */
+    bool reached = turn == ANSWER_YES && reach(c, flag);
+    if (turn == ANSWER_YES)
+        atomic_store_explicit(&flag->turn, reached ? ANSWER_BOUND : ANSWER_UNREACHED, memory_order_release);
+    if (reached) bound(c);
+    else plain(c, c->why ? c->why : turn == ANSWER_YES ? "the receiver's flag is out of reach"
+                                                       : "the receiver can't read it");
+}
+
+bool channels_progress(const struct channel *c)
+{
+    struct channel *other, *next;
+    pthread_mutex_lock(&lock);
+    HASH_ITER(hh, table, other, next)
+        if (other->state == CHANNEL_GREETED) other->call.sends ? progress_send(other) : progress_receive(other);
+    bool gone = c && c->state == CHANNEL_GREETED && node_gone(c->peer);
+    pthread_mutex_unlock(&lock);
+    return !gone;
+}
+
+/* Returns true if the MPI would match a message of either with the other's partner. */
+static bool alike(const struct channel_call *a, const struct channel_call *b)
+{
+    return a->sends == b->sends && a->peer == b->peer && a->tag == b->tag && a->comm == b->comm;
+}
+
+/* Returns true if an earlier message that the MPI may match instead is not yet known to be its. */
+static bool must_wait(const struct channel *c)
+{
+    struct channel *other, *next;
+    HASH_ITER(hh, table, other, next)
+        if (other->state == CHANNEL_GREETED && other->number < c->number && alike(&other->call, &c->call)) return true;
+    return false;
+}
+
+struct channel *channels_next_plain(void)
+{
+    struct channel *c, *next, *found = NULL;
+    pthread_mutex_lock(&lock);
+    HASH_ITER(hh, table, c, next) {
+        bool plain = c->state == CHANNEL_PLAIN && c->message == MESSAGE_FIRST;
+        if (plain && (!found || c->number < found->number) && !must_wait(c)) found = c;
+    }
+    if (found) found->message = MESSAGE_LATER;
+    pthread_mutex_unlock(&lock);
+    return found;
+}

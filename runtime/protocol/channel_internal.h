@@ -1,0 +1,53 @@
+/* channel_internal.h: shared by channel.c (binding) and channel_move.c (flags, and what is enqueued). */
+#ifndef STRIDEC_CHANNEL_INTERNAL_H
+#define STRIDEC_CHANNEL_INTERNAL_H
+#include "base/hash_table.h"
+#include "channel.h"
+#include "kernel/typed_copy.h"
+#include "node/ipc_cache.h"
+#include "node/ipc_export.h"
+#include "rndv_send.h"
+
+/* A sender's first message: where its offer is. */
+struct greeting {
+    struct cookie cookie;   /* of its file */
+    uint32_t slot;   /* of the data; its `next` is that of the flag. SLOTS: none */
+};
+
+struct channel {
+    MPI_Request request;
+    struct channel_call call;
+    struct layout *layout;
+    _Atomic(enum channel_state) state;       /* read without the lock, as is */
+    _Atomic(enum channel_message) message;
+    bool nothing;                /* the partner is MPI_PROC_NULL */
+    const char *why;             /* it is plain; static */
+
+    struct peer *peer;           /* this part is set by channel_greet */
+    struct device *device;
+    int64_t bytes;
+    struct greeting greeting;
+    MPI_Request greeting_request;
+    uint64_t number;             /* of the greeting */
+    bool answered;               /* a receive: by this process */
+    struct rndv_send *offer;     /* a send's: holds its slots */
+
+    CUdeviceptr own;             /* the flag that this process waits for; 0: none */
+    uint64_t other;              /* the partner's, as this process reaches it */
+    struct import *data, *flag;  /* the partner's memory */
+    struct ipc_cache_layout theirs;
+    struct typed_copy_job job;   /* of a receive */
+    struct typed_copy_batch kept;   /* what captured launches read */
+    UT_hash_handle hh;
+};
+
+/* Returns true if streams of d wait for memory and write it. */
+bool channel_device_able(struct device *d);
+/* Returns a flag in device memory, 0 at first; 0 without memory. */
+CUdeviceptr channel_flag_get(struct device *d);
+void channel_flag_put(struct device *d, CUdeviceptr flag);   /* 0 is allowed */
+void channel_flags_finish(void);
+/* Frees what captured launches of a channel read. */
+void channel_moves_end(struct channel *c);
+
+#endif

@@ -1,0 +1,274 @@
+/* stream_order.c: persistent messages in the order of a CUDA stream (stridec_start_on, stridec_wait_on): what the
+ * stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
+ * the MPI must carry them the calls say so, and the bytes are the same. "absent": so they do without the library.
+ * "launches N": so many launches of a graph without any wait, by which each rank's data go round the ring.
+ *
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: -n 4
+ * run: SIMGPU_EAGER=1 -n 3
+ * run: -n 3 launches 200
+ * run: SIMGPU_MEM_OPS=0 -n 2 plain
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ * run: STRIDEC_DISABLE=1 -n 2 --host plain absent
+ * run: -n 2 --host plain
+ */
+#include "../../runtime/api/stridec.h"
+#include "check.h"
+#include <cuda_runtime.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT 30
+#define RECEIVED 5   /* of the layouts: elements of the others overlap */
+#define STEPS 4
+#define LAUNCHES 20
+
+static bool plain, absent;
+static cudaStream_t stream;
+static uint64_t salt = 100;
+
+/* A message to the next rank and one from the rank before, of two layouts. `source` is what a step sends. */
+struct ring {
+    struct layout sent, received;
+    struct buf source, out, in;
+    MPI_Request request[2];   /* the receive, the send */
+};
+
+static enum mem_kind kind(void)
+{
+    return host_mode ? MEM_HOST : MEM_DEVICE;
+}
+
+static int after(void)
+{
+    return (my_rank + 1) % num_ranks;
+}
+static int before(void)
+{
+    return (my_rank + num_ranks - 1) % num_ranks;
+}
+
+static void ring_make(struct ring *r, int sent, int received, int tag)
+{
+    layout_number(&r->sent, sent, COUNT), layout_number(&r->received, received, COUNT);
+    buf_make(&r->source, kind(), &r->sent, 0, 1), buf_make(&r->out, kind(), &r->sent, 0, 2);
+    buf_make(&r->in, kind(), &r->received, 0, 3);
+    MPI_Recv_init(r->in.origin, COUNT, r->received.type, before(), tag, MPI_COMM_WORLD, &r->request[0]);
+    MPI_Send_init(r->out.origin, COUNT, r->sent.type, after(), tag, MPI_COMM_WORLD, &r->request[1]);
+}
+
+static void ring_free(struct ring *r)
+{
+    MPI_Request_free(&r->request[0]), MPI_Request_free(&r->request[1]);
+    buf_free(&r->source), buf_free(&r->out), buf_free(&r->in);
+    layout_free(&r->sent), layout_free(&r->received);
+}
+
+/* The data of the next step, which the stream copies to what is sent. */
+static void ring_fill(struct ring *r)
+{
+    salt += (uint64_t)num_ranks;
+    buf_fill(&r->source, salt + (uint64_t)my_rank);
+}
+static void ring_copy(struct ring *r)
+{
+    if (host_mode) memcpy(r->out.base, r->source.base, r->out.bytes);
+    else cudaMemcpyAsync(r->out.base, r->source.base, r->out.bytes, cudaMemcpyDeviceToDevice, stream);
+}
+static void ring_check(struct ring *r, const char *what)
+{
+    if (!host_mode) cudaStreamSynchronize(stream);
+    buf_expect_from(&r->in, &r->received, &r->sent, salt + (uint64_t)before());
+    buf_check(&r->in, what);
+}
+
+static void expect_result(int got, int want, const char *what)
+{
+    expect(got == want, "%s returns %d, not %d", what, got, want);
+}
+static void expect_served(int got, const char *what)
+{
+    expect_result(got, plain ? STRIDEC_HOST : STRIDEC_OK, what);
+}
+
+/* Where the MPI carries a message, the first start does not know it yet. */
+static void steps(int sent, int received)
+{
+    struct ring r;
+    ring_make(&r, sent, received, 7);
+    for (int i = 0; i < STEPS; i++) {
+        ring_fill(&r), ring_copy(&r);
+        int started = stridec_start_on(2, r.request, stream);
+        if (i) expect_served(started, "stridec_start_on");
+        expect_served(stridec_wait_on(2, r.request, stream), "stridec_wait_on");
+        ring_check(&r, r.sent.text);
+    }
+    ring_free(&r);
+}
+
+/* Sends and receives started and completed by calls of their own, several messages at a time, two streams. */
+static void apart(void)
+{
+    struct ring r[3];
+    cudaStream_t other = NULL;
+    if (!host_mode) cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    for (int k = 0; k < 3; k++) ring_make(&r[k], k, k + 1, 8);   /* of one tag: matched in order */
+    for (int i = 0; i < STEPS; i++) {
+        for (int k = 0; k < 3; k++) ring_fill(&r[k]), ring_copy(&r[k]);
+        for (int k = 0; k < 3; k++) stridec_start_on(1, &r[k].request[1], stream);
+        for (int k = 0; k < 3; k++) stridec_start_on(1, &r[k].request[0], other);
+        for (int k = 0; k < 3; k++) stridec_wait_on(1, &r[k].request[1], stream);
+        for (int k = 0; k < 3; k++) expect_served(stridec_wait_on(1, &r[k].request[0], other), "stridec_wait_on");
+        if (!host_mode) cudaStreamSynchronize(other);
+        for (int k = 3; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "calls of their own");
+        salt += 3 * (uint64_t)num_ranks;
+    }
+    for (int k = 0; k < 3; k++) ring_free(&r[k]);
+    if (other) cudaStreamDestroy(other);
+}
+
+/* The graph holds the copy to what is sent and two exchanges, one behind the other. */
+static void graphs(void)
+{
+    struct ring r[2];
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t ready = NULL;
+    for (int k = 0; k < 2; k++) {
+        ring_make(&r[k], 1 + k, 2 - k, 9 + k);
+        ring_fill(&r[k]), ring_copy(&r[k]);
+    }
+    cudaError_t begun = cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    expect_result(stridec_start_on(2, r[0].request, stream), STRIDEC_UNABLE, "a captured first start");
+    cudaStreamEndCapture(stream, &graph);
+    if (graph) cudaGraphDestroy(graph), graph = NULL;
+    for (int k = 0; k < 2; k++)
+        stridec_start_on(2, r[k].request, stream), stridec_wait_on(2, r[k].request, stream);
+    cudaStreamSynchronize(stream);
+
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    for (int k = 0; k < 2; k++) {
+        ring_copy(&r[k]);
+        expect_result(stridec_start_on(2, r[k].request, stream), STRIDEC_OK, "a captured start");
+        expect_result(stridec_wait_on(2, r[k].request, stream), STRIDEC_OK, "a captured wait");
+    }
+    cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    expect(!begun && !ended && graph, "captures end with %s, %s", cudaGetErrorName(begun), cudaGetErrorName(ended));
+    cudaError_t made = graph ? cudaGraphInstantiate(&ready, graph, 0) : cudaErrorInvalidValue;
+    expect(!made, "the graph is instantiated with %s", cudaGetErrorName(made));
+    for (int i = 0; i < LAUNCHES && ready; i++) {
+        for (int k = 0; k < 2; k++) ring_fill(&r[k]);
+        cudaGraphLaunch(ready, stream);
+        cudaStreamSynchronize(stream);
+        ring_check(&r[1], "a graph"), salt -= (uint64_t)num_ranks, ring_check(&r[0], "a graph");
+        salt += (uint64_t)num_ranks;
+    }
+    for (int i = 0; i < 3 && ready; i++) cudaGraphLaunch(ready, stream);   /* three in a row, of the same data */
+    if (ready) cudaGraphExecDestroy(ready);   /* in flight */
+    if (graph) cudaGraphDestroy(graph);
+    ring_check(&r[1], "graphs in a row");
+    for (int k = 0; k < 2; k++) ring_free(&r[k]);
+}
+
+/* A message that is lost, or moved twice, leaves all data one rank behind. */
+static void launches(int n)
+{
+    struct ring r;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t ready = NULL;
+    ring_make(&r, 1, 1, 6);
+    ring_fill(&r), ring_copy(&r);
+    stridec_start_on(2, r.request, stream), stridec_wait_on(2, r.request, stream);
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    cudaMemcpyAsync(r.out.base, r.in.base, r.out.bytes, cudaMemcpyDeviceToDevice, stream);
+    expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a captured start");
+    expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a captured wait");
+    cudaStreamEndCapture(stream, &graph);
+    cudaError_t made = graph ? cudaGraphInstantiate(&ready, graph, 0) : cudaErrorInvalidValue;
+    expect(!made, "the graph is instantiated with %s", cudaGetErrorName(made));
+    MPI_Barrier(check_comm);
+    double begun = MPI_Wtime();
+    for (int i = 0; i < n && ready; i++) {
+        cudaGraphLaunch(ready, stream);
+        if (i % 500 == 499) cudaStreamSynchronize(stream);
+    }
+    cudaStreamSynchronize(stream);
+    note("%d launches of an exchange: %.1f us each", n, (MPI_Wtime() - begun) * 1e6 / n);
+    int from = ((my_rank - 1 - n) % num_ranks + num_ranks) % num_ranks;
+    buf_expect_from(&r.in, &r.received, &r.sent, salt + (uint64_t)from);
+    buf_check(&r.in, "after all launches");
+    if (ready) cudaGraphExecDestroy(ready);
+    if (graph) cudaGraphDestroy(graph);
+    ring_free(&r);
+    report("%d launches", n);
+}
+
+/* What the MPI carries: to the own rank, from host memory, between ranks that are none. */
+static void others(void)
+{
+    int out[4] = {my_rank, 2, 3, 4}, in[4] = {0};
+    MPI_Request request[4];
+    MPI_Recv_init(in, 4, MPI_INT, my_rank, 3, MPI_COMM_WORLD, &request[0]);
+    MPI_Send_init(out, 4, MPI_INT, my_rank, 3, MPI_COMM_WORLD, &request[1]);
+    MPI_Send_init(out, 4, MPI_INT, MPI_PROC_NULL, 3, MPI_COMM_WORLD, &request[2]);
+    request[3] = MPI_REQUEST_NULL;
+    for (int i = 0; i < 2; i++) {
+        memset(in, 0, sizeof in);
+        expect_result(stridec_start_on(4, request, stream), STRIDEC_HOST, "a start of the own rank's");
+        expect_result(stridec_wait_on(4, request, stream), STRIDEC_HOST, "a wait for the own rank's");
+        expect(!memcmp(in, out, sizeof in), "the own rank's message");
+    }
+    for (int i = 0; i < 3; i++) MPI_Request_free(&request[i]);
+    MPI_Recv_init(in, 4, MPI_INT, before(), 4, MPI_COMM_WORLD, &request[0]);
+    MPI_Send_init(out, 4, MPI_INT, after(), 4, MPI_COMM_WORLD, &request[1]);
+    for (int i = 0; i < 2; i++) {
+        stridec_start_on(2, request, stream);
+        expect_result(stridec_wait_on(2, request, stream), STRIDEC_HOST, "a wait for host memory's");
+        expect(in[0] == before() && in[3] == 4, "the message of host memory");
+    }
+    for (int i = 0; i < 2; i++) MPI_Request_free(&request[i]);
+}
+
+static void refused(void)
+{
+    struct ring r;
+    MPI_Request any;
+    ring_make(&r, 1, 2, 5);
+    MPI_Recv_init(r.in.origin, COUNT, r.received.type, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &any);
+    expect_result(stridec_start_on(1, &any, stream), STRIDEC_INVALID, "a start from any source");
+    expect_result(stridec_start_on(-1, r.request, stream), STRIDEC_INVALID, "a start of -1 requests");
+    expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait for nothing");
+    ring_fill(&r), ring_copy(&r);
+    expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a start");
+    expect_result(stridec_start_on(2, r.request, stream), STRIDEC_INVALID, "a second start");
+    expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    expect_equal(error_class(MPI_Startall(2, r.request)), MPI_ERR_REQUEST, "the error of MPI_Startall");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    ring_check(&r, "a message after what was refused");
+    MPI_Request_free(&any);
+    ring_free(&r);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
+    check_start(&argc, &argv, -1);
+    if (!host_mode) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    expect(!absent || !stridec_present(), "the library is there");
+    if (argc > 2 && !strcmp(argv[1], "launches")) {
+        launches(atoi(argv[2]));
+        return check_finish();
+    }
+    for (int sent = 0; sent < LAYOUTS; sent++) steps(sent, (sent + 3) % RECEIVED);
+    report("steps of all layouts");
+    apart();
+    report("calls of their own");
+    if (!plain) graphs();
+    report("graphs");
+    others();
+    report("what the MPI carries");
+    if (!plain) refused();
+    report("what is refused");
+    if (stream) cudaStreamDestroy(stream);
+    return check_finish();
+}
