@@ -221,6 +221,15 @@ struct stridec_links {
     struct stridec_link job[GEN_LINK_MOST];
 };
 
+/* The argument of stridec_flags, an entry of the module of lists, for one block of threads. It stores 1 to words of
+ * device memory, the first `sets`, once all earlier work of the stream is done; then it waits until each of the next
+ * `waits` is 1, and stores 0 there. templates/link_list.cu declares the same struct. */
+#define GEN_FLAGS_MOST 256
+struct stridec_flags {
+    uint32_t sets, waits;
+    uint64_t at[GEN_FLAGS_MOST];
+};
+
 /*
  * Reductions: kernels that combine rows of elements by MPI's predefined operations. A module holds the entry
  * stridec_reduce_w16, with all operations of a type; of gen_plan.way the first counts.

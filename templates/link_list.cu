@@ -164,3 +164,20 @@ stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<"
 }
 
 @ end
+/* Words by which streams wait for each other: struct stridec_flags of gen/gen.h. */
+struct stridec_flag_list {
+    unsigned int sets, waits;
+    unsigned long long at[@(flags)];
+};
+extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_list a)
+{
+    __threadfence_system();
+    for (unsigned int i = threadIdx.x; i < a.sets; i += blockDim.x) *(volatile unsigned int *)a.at[i] = 1;
+    __syncthreads();   /* a rank may wait for itself */
+    for (unsigned int i = threadIdx.x; i < a.waits; i += blockDim.x) {
+        volatile unsigned int *const word = (volatile unsigned int *)a.at[a.sets + i];
+        while (*word != 1) continue;
+        *word = 0;
+    }
+    __threadfence_system();
+}

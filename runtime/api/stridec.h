@@ -180,7 +180,7 @@ static inline int stridec_synchronize(stridec_stream stream)
  * a request that is started so. A partner that ends without its part leaves the stream waiting.
  *
  * Returns STRIDEC_OK; STRIDEC_HOST: the MPI carries some messages, the stream was waited for, and stridec_wait_on has
- * waited for these messages: a partner on another node or the own rank, data in host memory or in several allocations,
+ * waited for these messages: a partner on another node, data in host memory or in several allocations,
  * other persistent requests than messages, or no library; STRIDEC_UNABLE: `stream` is captured, and a request was not
  * bound before or is the MPI's (the log says which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is
  * started already, MPI_ANY_SOURCE, MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */

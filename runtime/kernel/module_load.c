@@ -184,6 +184,8 @@ static CUresult find_entries(struct module *m, CUmodule handle)
         snprintf(name, sizeof name, "stridec_%s%d", one ? one : directions[direction], m->plan.words[word]);
         r = driver_get()->cuModuleGetFunction(&m->entry[direction][word], handle, name);
     }
+    if (r == CUDA_SUCCESS && m->kernel == &kernel_typed_copy)
+        r = driver_get()->cuModuleGetFunction(&m->flags, handle, "stridec_flags");
     for (int i = 0; i < 2 && m->plan.marked.threads && r == CUDA_SUCCESS; i++) {
         snprintf(name, sizeof name, "stridec_%s_marked", i == KERNEL_PACK ? "pack" : "unpack");
         r = driver_get()->cuModuleGetFunction(&m->entry[i][ENTRY_FLAGGED], handle, name);

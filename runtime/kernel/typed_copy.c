@@ -1,6 +1,8 @@
 /* typed_copy.c: chooses how each typed copy is made. */
 #include "base/env.h"
+#include "base/log.h"
 #include "typed_copy_internal.h"
+#include <string.h>
 
 /* Size of the packed buffer between two layouts; longer jobs use it in pieces. */
 #define BUFFER_BYTES_MAX ((int64_t)64 << 20)
@@ -136,6 +138,22 @@ int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream 
     if (many && result == 0) result = copy_list_launch(&list, b, d, s, &done);
     if (launches) *launches += done;
     return result;
+}
+
+int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], int sets, int waits)
+{
+    struct module *m = ready_for_lists(d);
+    struct stridec_flags a = {.sets = (uint32_t)sets, .waits = (uint32_t)waits};
+    void *arguments[] = {&a};
+    if (!m) return 1;
+    int most = sets > waits ? sets : waits;
+    memcpy(a.at, at, (size_t)(sets + waits) * sizeof *at);
+    CUresult r = driver_get()->cuLaunchKernel(m->flags, 1, 1, 1, (unsigned)(most < 32 ? 32 : most), 1, 1, 0, stream_use(s),
+                                              arguments, NULL);
+    if (r == CUDA_SUCCESS) return 0;
+    if (!driver_lost(r))
+        log_write(LOG_ERROR, "the kernel of flags was refused by device %d: %s", d->ordinal, driver_error(r));
+    return -1;
 }
 
 static void ask(struct kernel *k, struct device *d, bool wait)

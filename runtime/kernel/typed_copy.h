@@ -39,6 +39,11 @@ struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d
 /* Frees the buffers of b, after the stream has been waited for. */
 void typed_copy_end(struct typed_copy_batch *b);
 
+/* Enqueues on s a kernel for words of device memory, GEN_FLAGS_MOST at most: after all earlier work it stores 1 to the
+ * first `sets`, then waits until each of the next `waits` is 1, and stores 0 there. Returns 0; -1 (logged); or 1: its
+ * module is not ready. */
+int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], int sets, int waits);
+
 /* Requests the best modules for these jobs in the background; never waits. For persistent requests and first uses. */
 void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n);
 /* Requests modules and waits until they are ready or have failed. For tests, benchmarks, tune; never on an MPI path. */

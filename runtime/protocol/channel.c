@@ -149,13 +149,13 @@ static void bound(struct channel *c)
     spinlock_count(&request_records, 1);   /* MPI_Start and MPI_Request_free come to stridec */
 }
 
-/* Returns the partner if it is another rank of the node that runs stridec. Both partners find the same. */
+/* Returns the partner if it is a rank of the node that runs stridec. Both partners find the same. */
 static struct peer *partner(const struct channel *c)
 {
     struct peer *p = node_peer(c->call.comm, c->call.peer);
     for (int64_t begun = stats_now(); !p && node_starting() && stats_now() - begun < START_NS;)
         p = node_peer_now(c->call.comm, c->call.peer);
-    return p && !p->self ? p : NULL;
+    return p;
 }
 
 /* Finds the memory of the message. Returns NULL, or why it can't be reached by others. */
@@ -207,7 +207,7 @@ int channel_greet(struct channel *c)
     pthread_mutex_lock(&lock);
     c->peer = partner(c);
     if (!c->peer) {
-        plain(c, "the partner is on another node, or this rank, or without stridec");
+        plain(c, "the partner is on another node, or without stridec");
         pthread_mutex_unlock(&lock);
         return MPI_SUCCESS;
     }
@@ -233,6 +233,8 @@ static const char *accept(struct channel *c, struct slot *data, struct slot *fla
     const struct layout *l = c->layout;
     struct typed_copy_job *j = &c->job;
     if (data->bytes > c->bytes) return "the message is longer than the receive";
+    if (c->peer->self && device_of((const void *)(uintptr_t)data->start) != c->device)
+        return "from one device of this rank to another";
     if (!(c->own = channel_flag_get(c->device)) || !ipc_export_of(c->device, c->own, sizeof(uint32_t), &own))
         return "out of memory";
     if (data->layout && !ipc_cache_layout(c->peer, data->layout, &c->theirs)) return "the sender's type can't be read";
@@ -280,6 +282,7 @@ static bool reach(struct channel *c, const struct slot *flag)
 {
     if (device_enter(c->device)) return false;
     c->flag = ipc_cache_open(c->peer, flag, c->device, &c->other);
+    typed_copy_wait(c->device, NULL, 0);   /* for the flags */
     device_leave(c->device);
     return c->flag != NULL;
 }
