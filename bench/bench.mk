@@ -14,7 +14,7 @@ $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/api/bench_
 $(BUILD)/bench/commit: bench/commit_lists.c bench/commit_lists.h
 $(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/mixed.h
-$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand link run) bench/halo.h \
+$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways stream packed hand link run) bench/halo.h \
                                             bench/together.c bench/together.h
 $(BUILD)/bench/collectives: bench/collectives_cases.c bench/collectives.h bench/together.c bench/together.h
 $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \

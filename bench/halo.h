@@ -44,6 +44,7 @@ struct way {
     const char *without;        /* says why begin returned false */
 };
 extern const struct way way_isend, way_neighbor, way_persistent;   /* halo_ways.c: subarrays, straight from the block */
+extern const struct way way_stream, way_graph;   /* halo_stream.c: persistent requests in stream order */
 extern const struct way way_packed;    /* halo_packed.c: MPI_Pack, MPI_Alltoallv, MPI_Unpack */
 extern const struct way way_hand;      /* halo_hand.c: fused kernels and contiguous messages */
 extern const struct way way_link, way_link_read;   /* halo_link.c: a kernel writes, or reads, memory of other ranks */

@@ -291,8 +291,9 @@ static void progress_send(struct channel *c)
 {
     struct slot *flag = second_of(node_own(), c->greeting.slot);
     int64_t turn = flag ? atomic_load_explicit(&flag->turn, memory_order_acquire) : ANSWER_NO;
+    int sent = 0;
     if (turn == ANSWER_NONE) return;
-    PMPI_Wait(&c->greeting_request, MPI_STATUS_IGNORE);   /* it has arrived, or will without an answer */
+    if (PMPI_Test(&c->greeting_request, &sent, MPI_STATUS_IGNORE) != MPI_SUCCESS || !sent) return;
     bool reached = turn == ANSWER_YES && reach(c, flag);
     if (turn == ANSWER_YES)
         atomic_store_explicit(&flag->turn, reached ? ANSWER_BOUND : ANSWER_UNREACHED, memory_order_release);
