@@ -1,6 +1,6 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh pingpong halo stencil collectives file beside overhead search)
+BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh pingpong halo stencil stream collectives file beside overhead search)
 CPU_BENCH = $(patsubst %,$(BUILD)/bench/%,cpu_pack cpu_pack-count cpu_pingpong)
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
@@ -16,6 +16,7 @@ $(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/mixed.h
 $(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways stream packed hand link run) bench/halo.h \
                                             bench/together.c bench/together.h
+$(BUILD)/bench/stream: bench/together.c bench/together.h
 $(BUILD)/bench/collectives: bench/collectives_cases.c bench/collectives.h bench/together.c bench/together.h
 $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \
                   bench/timing.h bench/json.h bench/layouts.h bench/layouts_make.h

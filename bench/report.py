@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """report.py: results as Markdown tables: report.py RESULTS.json > RESULTS.md
 
-Reads what bench/pack.c, bench/commit.c, bench/fresh.c, bench/file.c, bench/pingpong.c, bench/halo.c,
-bench/stencil.c, bench/collectives.c or bench/join.py wrote, and the other libraries' figures from peers.json.
+Reads what bench/pack.c, bench/commit.c, bench/fresh.c, bench/file.c, bench/pingpong.c, bench/stream.c,
+bench/halo.c, bench/stencil.c, bench/collectives.c or bench/join.py wrote, and the other libraries' figures from peers.json.
 """
 import json
 import os
@@ -141,7 +141,17 @@ def file_report(results, _):
                 ratio(c[f"span_{way}_us"], c[f"{way}_us"])] for c in results["cases"] for way in ("write", "read")])])
 
 
-REPORTS = {**MESSAGES, "file": file_report, "fresh": fresh_report}
+def stream_report(results, _):
+    return "\n".join([
+        head(results, "Ping-pong driven by the host, on a stream, and in a graph"),
+        "Half round trips. Stream: stridec_start_on and stridec_wait_on for 100 round trips, then one wait; calls: the "
+        "host's time in them for each message. Graph: ten round trips in a CUDA graph, launched ten times.\n",
+        table(["layout", "host, µs", "stream, µs", "calls, µs", "graph, µs", "stream ÷ host", "graph ÷ host"],
+              [[ran(c), number(c["host_us"]), number(c["stream_us"]), number(c["calls_us"]), number(c["graph_us"]),
+                ratio(c["stream_us"], c["host_us"]), ratio(c["graph_us"], c["host_us"])] for c in results["cases"]])])
+
+
+REPORTS = {**MESSAGES, "stream": stream_report, "file": file_report, "fresh": fresh_report}
 
 
 def main():

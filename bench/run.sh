@@ -8,6 +8,7 @@
 #   overhead    GPU-overhead-PROCESS.json, GPU-overhead.md: what contiguous messages in host memory pay
 # and, on two GPUs or more, each {json,md,png}:
 #   pingpong    GPU-pingpong: messages of derived types, Send and Recv, Isend and Irecv
+#   stream      GPU-stream (no png): ping-pong driven by the host, on a stream and in a graph
 #   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
 #   collectives GPU-collectives (no png): transposes, gathers and broadcasts by 1, 2, 4 and 8 ranks; by 2 the MPI
@@ -30,7 +31,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit file beside overhead pingpong halo stencil collectives choice mixed first nodes}
+parts=${*:-pack commit file beside overhead pingpong stream halo stencil collectives choice mixed first nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -139,6 +140,11 @@ bench_pingpong() {
     plot "$name-pingpong"
 }
 
+bench_stream() {
+    measure 2 stream "$name-stream.json"
+    report "$name-stream"
+}
+
 # shellcheck disable=SC2086
 bench_halo() {
     at=$scratch limit=100
@@ -235,7 +241,7 @@ bench_nodes() {
 for part in $parts; do
     at=$out limit=900
     case $part in
-    pingpong | halo | stencil | collectives | choice | mixed | first)
+    pingpong | stream | halo | stencil | collectives | choice | mixed | first)
         [ "$gpus" -gt 1 ] || { echo "bench: $part needs two GPUs: left out"; continue; } ;;
     esac
     case $part in
@@ -245,6 +251,7 @@ for part in $parts; do
     beside) bench_beside ;;
     overhead) bench_overhead ;;
     pingpong) bench_pingpong ;;
+    stream) bench_stream ;;
     halo) bench_halo ;;
     stencil) bench_stencil ;;
     collectives) bench_collectives ;;
