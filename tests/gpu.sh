@@ -103,6 +103,8 @@ try_examples() {
         done
         under_stridec 2 "stridec.datatype, 2 ranks" env PYTHONPATH="$PWD/tests/python/stand_in:$PWD/examples:$package" \
             "$python" tests/python/datatype.py
+        under_stridec 2 "stridec.start_on, 2 ranks" env PYTHONPATH="$PWD/tests/python/stand_in:$PWD/examples:$package" \
+            "$python" tests/python/order.py
     else
         skip "examples in Python: no python3 with mpi4py and numpy"
     fi

@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh BUILD: stridec.datatype (packaging/python) against NumPy on the MPI of $MPICC, in host memory and on the
-# simulated GPU, by the system's mpi4py and by that of the Python index, where they are for that MPI and can be had.
+# run.sh BUILD: the package of packaging/python against NumPy on the MPI of $MPICC, in host memory and on the simulated
+# GPU, by the system's mpi4py and by that of the Python index, where they are for that MPI and can be had.
 build=${1:?usage: run.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 build=$(cd "$build" && pwd)
@@ -33,16 +33,25 @@ examples() {
     done
 }
 
-tests() {   # NAME: with the mpi4py that Python finds
+ranks() {   # NAME LAST COMMAND...: on 2 ranks; the last line of all must tell "ok LAST"
+    local name=$1 last=$2
+    shift 2
     # shellcheck disable=SC2086
-    if ! timeout -k 5 100 tests/mpirun.sh -n 2 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} \
-        "$build/stridec" run --sim -- "$python" tests/python/datatype.py >"$work/out" 2>&1 ||
-        ! grep -q '^ok MPI.Finalize' "$work/out"; then
+    if ! timeout -k 5 100 tests/mpirun.sh -n 2 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$@" >"$work/out" 2>&1 ||
+        ! grep -q "^ok $last" "$work/out"; then
         grep -v '^ok ' "$work/out" | head -20
-        echo "not ok $1: does not end as it should"
+        echo "not ok $name: does not end as it should"
         failed=1
     fi
-    sed -n "s/^\(ok\|not ok\) /\1 $1: /p" "$work/out"
+    sed -n "s/^\(ok\|not ok\) /\1 $name: /p" "$work/out"
+}
+
+tests() {   # NAME: with the mpi4py that Python finds
+    local run=("$build/stridec" run --sim -- "$python") order=tests/python/order.py
+    ranks "$1" 'MPI.Finalize' "${run[@]}" tests/python/datatype.py
+    ranks "$1, in stream order" 'all of order.py' "${run[@]}" $order
+    ranks "$1, in stream order, disabled" 'all of order.py' env STRIDEC_DISABLE=1 "${run[@]}" $order absent
+    ranks "$1, in stream order, without the library" 'all of order.py' "$python" $order absent alone
     [ -n "${PYTHON:-}" ] || examples
 }
 

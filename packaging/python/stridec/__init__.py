@@ -8,17 +8,25 @@ DLPack. It is sent from where it lies, and nothing is copied here. In GPU memory
 program that was started by `stridec run`. MPI knows of no streams: before the call finish the work that writes x, or
 that uses what is received into, by cupy.cuda.get_current_stream().synchronize() or torch.cuda.synchronize().
 
+Persistent requests can go in the order of a CUDA stream instead, without waiting for it, and in CUDA graphs:
+
+    requests = [comm.Send_init(stridec.message(x[:, 0]), dest=1), comm.Recv_init(...)]   # once
+    stridec.start_on(requests, stream)
+    stridec.wait_on(requests, stream)
+
 mpi4py is imported where the first of these functions is taken, so that this package alone starts no MPI.
 """
-__all__ = ["datatype", "message"]
+__all__ = ["datatype", "message", "start_on", "wait_on"]
 
 
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _datatype
-
-    return getattr(_datatype, name)
+    if name in ("start_on", "wait_on"):
+        from . import _order as module
+    else:
+        from . import _datatype as module
+    return getattr(module, name)
 
 
 def __dir__():
