@@ -63,6 +63,13 @@ static int cannot_capture(const char *why)
 
 /* ---- start ---- */
 
+static bool listed(const struct order *o, const struct channel *c)
+{
+    for (int i = 0; i < o->n; i++)
+        if (o->channel[i] == c) return true;
+    return false;
+}
+
 /* Sorts the requests. Nothing has begun where it fails. */
 static int sort_starts(struct order *o, int n, const MPI_Request requests[])
 {
@@ -70,7 +77,9 @@ static int sort_starts(struct order *o, int n, const MPI_Request requests[])
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         enum channel_state state = c ? channel_state(c) : CHANNEL_PLAIN;
         if (requests[i] == MPI_REQUEST_NULL) continue;
-        if (c && (channel_message(c) || channel_wild(c))) return STRIDEC_INVALID;
+        if (c && (channel_message(c) || channel_wild(c) || listed(o, c))) return STRIDEC_INVALID;
+        if (!c) log_once(LOG_INFO, "stream order", "a request in stream order is left to the MPI: no message, or made "
+                         "before CUDA's start, or by a rank without GPUs");
         if (o->captured && state == CHANNEL_NEW) return cannot_capture("start it once outside of a graph first");
         if (o->captured && state == CHANNEL_PLAIN)
             return cannot_capture(c ? channel_why(c) : "it is no message of the node");
@@ -162,7 +171,7 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
 {
     for (int i = 0; i < n; i++) {
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
-        if (requests[i] == MPI_REQUEST_NULL || (c && !channel_message(c))) continue;
+        if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
         bool later = c && channel_message(c) == MESSAGE_LATER && channel_state(c) == CHANNEL_BOUND;
         if (o->captured && !later) return cannot_capture("it was started outside of the graph");
         for (unsigned turn = 0; c && (channel_state(c) == CHANNEL_GREETED || !turn); turn++)

@@ -183,7 +183,7 @@ static inline int stridec_synchronize(stridec_stream stream)
  * waited for these messages: a partner on another node, data in host memory or in several allocations,
  * other persistent requests than messages, or no library; STRIDEC_UNABLE: `stream` is captured, and a request was not
  * bound before or is the MPI's (the log says which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is
- * started already, MPI_ANY_SOURCE, MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */
+ * started already or listed twice, MPI_ANY_SOURCE, MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

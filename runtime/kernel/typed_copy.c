@@ -148,8 +148,8 @@ int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], in
     if (!m) return 1;
     int most = sets > waits ? sets : waits;
     memcpy(a.at, at, (size_t)(sets + waits) * sizeof *at);
-    CUresult r = driver_get()->cuLaunchKernel(m->flags, 1, 1, 1, (unsigned)(most < 32 ? 32 : most), 1, 1, 0, stream_use(s),
-                                              arguments, NULL);
+    CUresult r = driver_get()->cuLaunchKernel(m->flags, 1, 1, 1, (unsigned)(most < 32 ? 32 : most), 1, 1, 0,
+                                              stream_use(s), arguments, NULL);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
         log_write(LOG_ERROR, "the kernel of flags was refused by device %d: %s", d->ordinal, driver_error(r));

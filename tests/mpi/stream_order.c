@@ -240,6 +240,8 @@ static void refused(void)
     ring_make(&r, 1, 2, 5);
     MPI_Recv_init(r.in.origin, COUNT, r.received.type, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &any);
     expect_result(stridec_start_on(1, &any, stream), STRIDEC_INVALID, "a start from any source");
+    MPI_Request twice[2] = {r.request[0], r.request[0]};
+    expect_result(stridec_start_on(2, twice, stream), STRIDEC_INVALID, "a start of a request listed twice");
     expect_result(stridec_start_on(-1, r.request, stream), STRIDEC_INVALID, "a start of -1 requests");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait for nothing");
     ring_fill(&r), ring_copy(&r);
