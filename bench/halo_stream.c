@@ -45,7 +45,7 @@ static bool graph_begin(struct halo *h)
     bool captured = exchange(o) == STRIDEC_OK;
     CUDA(cudaStreamEndCapture(o->stream, &graph));
     if (captured)
-        CUDA(cudaGraphInstantiate(&o->graph, graph, 0));
+        CUDA(cudaGraphInstantiateWithFlags(&o->graph, graph, 0));
     CUDA(cudaGraphDestroy(graph));
     return true;
 }

@@ -104,7 +104,7 @@ static bool capture(struct pong *p)
     bool captured = enqueue(p, CAPTURED);
     CUDA(cudaStreamEndCapture(p->stream, &graph));
     if (captured)
-        CUDA(cudaGraphInstantiate(&p->graph, graph, 0));
+        CUDA(cudaGraphInstantiateWithFlags(&p->graph, graph, 0));
     CUDA(cudaGraphDestroy(graph));
     return captured;
 }

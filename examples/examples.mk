@@ -9,16 +9,17 @@ OPENMP  ?= -fopenmp
 EXAMPLE_C = -std=c11 $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 EXAMPLE_F = -std=f2018 -Wall -O2
 EXAMPLES  = $(addprefix $(BUILD)/examples/,halo3d columns send_column hand_packing neighbours halo3d_f pencils \
-                                           halo_openacc halo_openmp)
+                                           halo_openacc halo_openmp stencil_graph)
 
 examples: $(EXAMPLES)
 
 $(BUILD)/include/stridec.h: runtime/api/stridec.h
 	@mkdir -p $(@D)
 	cp $< $@
+$(BUILD)/examples/stencil_graph: ALSO = -lnvrtc
 $(BUILD)/examples/%: examples/%.c $(BUILD)/include/stridec.h
 	@mkdir -p $(@D)
-	$(MPICC) $(EXAMPLE_C) -I$(BUILD)/include $< -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart -ldl
+	$(MPICC) $(EXAMPLE_C) -I$(BUILD)/include $< -o $@ $(LDFLAGS) -L$(CUDA_LIB) -lcudart $(ALSO) -ldl
 $(BUILD)/examples/cuda_runtime.o: examples/cuda_runtime.f90
 	@mkdir -p $(@D)
 	$(MPIFORT) $(EXAMPLE_F) -J$(@D) -c $< -o $@

@@ -91,6 +91,7 @@ try_examples() {
         under_stridec 4 "$example, 4 ranks" "$BUILD/examples/$example"
     done
     under_stridec 2 "columns, 2 ranks" "$BUILD/examples/columns"
+    under_stridec 2 "stencil_graph, 2 ranks" "$BUILD/examples/stencil_graph"
     try "columns without stridec, 2 ranks" tests/mpirun.sh -n 2 "$BUILD/examples/columns"
     for p in $PYTHON python3 /usr/bin/python3; do
         "$p" -c 'import mpi4py, numpy' 2>/dev/null && python=$p && break

@@ -163,27 +163,28 @@ static inline int stridec_synchronize(stridec_stream stream)
 }
 
 /* Start, and complete, n persistent requests (MPI_Send_init and its kin, MPI_Recv_init) in the order of `stream`:
- * messages hold what earlier work of the stream has written, and later work finds what was received, and may write what
- * was sent. They replace MPI_Startall and MPI_Waitall. The requests stay inactive for the MPI. Null requests are
+ * messages hold what earlier work of the stream has written, and later work finds what was received, and may write
+ * what was sent. They replace MPI_Startall and MPI_Waitall. The requests stay inactive for the MPI. Null requests are
  * ignored; so are requests in stridec_wait_on that were not started.
  *
  * Both partners of a message call stridec_start_on for it, always; the requests were made after CUDA's start
- * (cudaSetDevice) in each process. At the first time they bind: stridec_start_on waits
- * for the stream, and stridec_wait_on for the partner's stridec_wait_on. The communicator must live until then. Later
- * calls enqueue work and return: within a node kernels move the data, and streams wait for each other, with no host
- * thread. They may be captured into a graph (cudaStreamBeginCapture), which may be launched any number of times; each
- * launch is one message a request, and partners must launch as many. Bytes move in stridec_wait_on: for overlap, use a
+ * (cudaSetDevice) in each process. At the first time they bind: stridec_start_on waits for the stream, and
+ * stridec_wait_on for the partner's stridec_wait_on. The communicator must live until then. Later calls enqueue work
+ * and return: within a node kernels move the data, and streams wait for each other, with no host thread. They may be
+ * captured into a graph (cudaStreamBeginCapture), which may be launched any number of times; each launch is one
+ * message a request, and partners must launch, or call, as often. Bytes move in stridec_wait_on: for overlap, use a
  * stream for messages and another one for the computation, with events between them.
  *
  * The requests of a call use the memory of one device, the stream's. Receives name their source and tag. Until the
- * stream has done it, the buffers must not be used or freed, nor the requests freed. Nothing else may start or complete
- * a request that is started so. A partner that ends without its part leaves the stream waiting.
+ * stream has done it, the buffers must not be used or freed, nor the requests freed. Nothing else may start or
+ * complete a request that is started so. A partner that ends without its part leaves the stream waiting.
  *
- * Returns STRIDEC_OK; STRIDEC_HOST: the MPI carries some messages, the stream was waited for, and stridec_wait_on has
- * waited for these messages: a partner on another node, data in host memory or in several allocations,
- * other persistent requests than messages, or no library; STRIDEC_UNABLE: `stream` is captured, and a request was not
- * bound before or is the MPI's (the log says which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is
- * started already or listed twice, MPI_ANY_SOURCE, MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */
+ * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
+ * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node,
+ * data in host memory or in several allocations, other persistent requests than messages, or no library;
+ * STRIDEC_UNABLE: `stream` is captured, and a request was not bound before or is the MPI's (the log says which):
+ * nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE,
+ * MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "channel_internal.h"
 #include "device/device_internal.h"
+#include "pack/typed_buffer.h"
 #include "../../gen/gen.h"
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,18 @@ int channels_start(struct channel *const channels[], int n, CUstream stream)
     return enter_and(start_entered, channels, n, stream);
 }
 
+/* Notes messages for the statistics: when they are enqueued, since no one hears of a graph's launches. */
+static void count(const struct channel *c)
+{
+    if (c->nothing) return;
+    struct typed_buffer p = typed_buffer_on(c->layout, c->device, c->call.buf, c->call.count);
+    if (c->call.sends) stats_add_sent(c->call.comm, c->call.peer, c->bytes);
+    typed_buffer_stats(&p, "stream", c->call.sends ? c->bytes : c->job.bytes, 0);
+}
+
 int channels_wait(struct channel *const channels[], int n, CUstream stream)
 {
-    return enter_and(wait_entered, channels, n, stream);
+    int result = enter_and(wait_entered, channels, n, stream);
+    for (int i = 0; i < n && !result; i++) count(channels[i]);
+    return result;
 }

@@ -157,7 +157,7 @@ static void graphs(void)
     }
     cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     expect(!begun && !ended && graph, "captures end with %s, %s", cudaGetErrorName(begun), cudaGetErrorName(ended));
-    cudaError_t made = graph ? cudaGraphInstantiate(&ready, graph, 0) : cudaErrorInvalidValue;
+    cudaError_t made = graph ? cudaGraphInstantiateWithFlags(&ready, graph, 0) : cudaErrorInvalidValue;
     expect(!made, "the graph is instantiated with %s", cudaGetErrorName(made));
     for (int i = 0; i < LAUNCHES && ready; i++) {
         for (int k = 0; k < 2; k++) ring_fill(&r[k]);
@@ -187,7 +187,7 @@ static void launches(int n)
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a captured start");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a captured wait");
     cudaStreamEndCapture(stream, &graph);
-    cudaError_t made = graph ? cudaGraphInstantiate(&ready, graph, 0) : cudaErrorInvalidValue;
+    cudaError_t made = graph ? cudaGraphInstantiateWithFlags(&ready, graph, 0) : cudaErrorInvalidValue;
     expect(!made, "the graph is instantiated with %s", cudaGetErrorName(made));
     MPI_Barrier(check_comm);
     double begun = MPI_Wtime();
