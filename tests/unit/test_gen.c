@@ -17,6 +17,7 @@
 static const char prelude[] = "#define __global__\n"
                               "#define __device__\n"
                               "#define __forceinline__ inline __attribute__((always_inline))\n"
+                              "#define __noinline__ __attribute__((noinline))\n"
                               "#define __launch_bounds__(threads)\n"
                               "extern \"C\" { struct uint3 { unsigned x, y, z; } blockIdx, threadIdx, gridDim; }\n"
                               "static inline void __syncthreads() {}\n"
@@ -318,7 +319,7 @@ static int teardown(void **state)
     }
     for (size_t i = 0; i < COUNT(far); i++) gen_kernel_free(&far_kernels[i]);
     gen_kernel_free(&generic);
-    dlclose(module);
+    if (module) dlclose(module);
     (void)state;
     return 0;
 }
