@@ -84,28 +84,28 @@ static int sort_starts(struct order *o, int n, const MPI_Request requests[])
         if (o->captured && state == CHANNEL_PLAIN)
             return cannot_capture(c ? channel_why(c) : "it is no message of the node");
         if (c) o->channel[o->n++] = c;
-        if (state == CHANNEL_PLAIN) o->request[o->plain++] = requests[i];
+        else o->request[o->plain++] = requests[i];
     }
     return STRIDEC_OK;
 }
 
-/* Keeps the channels of one state in front. Returns their number. */
-static int gather(struct order *o, enum channel_state state)
+/* Moves the bound channels to the front; all keep their order. Returns their number. */
+static int bound_first(struct order *o, struct channel *later[])
 {
-    int many = 0;
+    int many = 0, others = 0;
     for (int i = 0; i < o->n; i++) {
         struct channel *c = o->channel[i];
-        if (channel_state(c) != state) continue;
-        o->channel[i] = o->channel[many];
-        o->channel[many++] = c;
+        if (channel_state(c) == CHANNEL_BOUND) o->channel[many++] = c;
+        else later[others++] = c;
     }
+    for (int i = 0; i < others; i++) o->channel[many + i] = later[i];
     return many;
 }
 
-static bool one_device(const struct order *o, int n)
+static bool one_device(const struct order *o)
 {
     struct device *d = NULL;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < o->n; i++) {
         struct device *own = channel_device(o->channel[i]);
         if (own && d && own != d) return false;
         if (own) d = own;
@@ -113,32 +113,43 @@ static bool one_device(const struct order *o, int n)
     return true;
 }
 
-/* Greets the partners of new channels. Those of which it turns out at once are the MPI's. */
-static int greet_new(struct order *o)
+/* Starts plain messages by the MPI, those that may be. Returns false on failure. */
+static bool start_plain(void)
 {
-    int fresh = gather(o, CHANNEL_NEW);
-    if ((fresh || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
-    for (int i = 0; i < fresh; i++) {
-        struct channel *c = o->channel[i];
-        if (channel_greet(c) != MPI_SUCCESS) return STRIDEC_FAILED;
-        if (channel_state(c) == CHANNEL_PLAIN) o->request[o->plain++] = channel_request(c);
-        if (channel_state(c) == CHANNEL_GREETED) channel_set_message(c, MESSAGE_FIRST);
+    bool ok = true;
+    for (struct channel *c; ok && (c = channels_next_plain());) {
+        MPI_Request request = channel_request(c);
+        ok = by_mpi(start_all, 1, &request);
+        channel_set_message(c, MESSAGE_LATER);
     }
-    return STRIDEC_OK;
+    return ok;
+}
+
+/* Begins what does not go by the stream, in the order of the call. */
+static int begin_others(struct order *o, int bound)
+{
+    bool host = o->plain;
+    for (int i = bound; i < o->n; i++) channel_begin(o->channel[i]);
+    bool ok = start_plain() && by_mpi(start_all, o->plain, o->request);
+    for (int i = bound; i < o->n; i++) host |= channel_state(o->channel[i]) == CHANNEL_PLAIN;
+    return !ok ? STRIDEC_FAILED : host ? STRIDEC_HOST : STRIDEC_OK;
 }
 
 static int start(struct order *o, int n, const MPI_Request requests[])
 {
     int result = sort_starts(o, n, requests);
     if (result != STRIDEC_OK) return result;
-    int bound = gather(o, CHANNEL_BOUND);
-    if (!one_device(o, bound)) return STRIDEC_INVALID;
-    if (channels_start(o->channel, bound, o->stream)) return STRIDEC_FAILED;
-    result = greet_new(o);
-    if (result != STRIDEC_OK || !by_mpi(start_all, o->plain, o->request)) return STRIDEC_FAILED;
-    for (int i = 0; i < o->n; i++)
-        if (!channel_message(o->channel[i])) channel_set_message(o->channel[i], MESSAGE_LATER);
-    return o->plain ? STRIDEC_HOST : STRIDEC_OK;
+    struct channel **later = calloc((size_t)n + 1, sizeof *later);
+    if (!later) return STRIDEC_FAILED;
+    int bound = bound_first(o, later);
+    free(later);
+    for (int i = bound; i < o->n; i++)
+        if (channel_state(o->channel[i]) == CHANNEL_NEW) channel_locate(o->channel[i]);
+    if (!one_device(o)) return STRIDEC_INVALID;
+    if ((o->n > bound || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
+    if (channels_start(o->channel, bound, o->stream, o->captured)) return STRIDEC_FAILED;
+    for (int i = 0; i < bound; i++) channel_set_message(o->channel[i], MESSAGE_LATER);
+    return begin_others(o, bound);
 }
 
 int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
@@ -152,21 +163,17 @@ int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
 
 /* ---- wait ---- */
 
-/* Lets channels bind, and the MPI carry on. Requests that are found to be the MPI's are started at once: their partners
- * may wait for them. Returns false on failure. */
+/* Lets channels bind, and the MPI carry on: partners may wait for messages that are found to be the MPI's. Returns
+ * false on failure. */
 static bool carry_on(const struct channel *c, unsigned turn)
 {
-    bool ok = channels_progress(c);
-    for (struct channel *plain; ok && (plain = channels_next_plain());) {
-        MPI_Request request = channel_request(plain);
-        ok = by_mpi(start_all, 1, &request);
-    }
+    bool ok = channels_progress(c) && start_plain();
     comm_progress(MPI_COMM_WORLD);
     backoff(turn);
     return ok;
 }
 
-/* Waits until the partners of new channels have answered, and sorts the requests. */
+/* Waits until the channels are settled, and sorts the requests. */
 static int sort_waits(struct order *o, int n, const MPI_Request requests[])
 {
     for (int i = 0; i < n; i++) {
@@ -174,8 +181,8 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
         if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
         bool later = c && channel_message(c) == MESSAGE_LATER && channel_state(c) == CHANNEL_BOUND;
         if (o->captured && !later) return cannot_capture("it was started outside of the graph");
-        for (unsigned turn = 0; c && (channel_state(c) == CHANNEL_GREETED || !turn); turn++)
-            if (!later && !carry_on(c, turn)) return STRIDEC_FAILED;
+        for (unsigned turn = 0; c && channel_unsettled(c); turn++)
+            if (!carry_on(c, turn)) return STRIDEC_FAILED;
         if (c) o->channel[o->n++] = c;
         if (!c || channel_state(c) == CHANNEL_PLAIN) o->request[o->plain++] = requests[i];
     }
@@ -202,15 +209,31 @@ static bool wait_all(struct order *o)
     return ok;
 }
 
+/* Enqueues the rest of the bound messages. Receives that were started on this stream are moved, too: behind the wait
+ * for a send, the partner's would wait for them. */
+static int wait_bound(struct order *o)
+{
+    int more, n = 0;
+    struct channel **list = channels_started(o->stream, o->captured, o->n, &more);
+    if (!list) return STRIDEC_FAILED;
+    for (int i = 0; i < o->n; i++) {
+        bool there = false;
+        for (int k = 0; k < more && !there; k++) there = list[k] == o->channel[i];
+        if (!there && channel_state(o->channel[i]) == CHANNEL_BOUND) list[more + n++] = o->channel[i];
+    }
+    int failed = channels_wait(list, more + n, o->stream);
+    free(list);
+    return failed ? STRIDEC_FAILED : STRIDEC_OK;
+}
+
 static int wait(struct order *o, int n, const MPI_Request requests[])
 {
     int result = sort_waits(o, n, requests);
     if (result != STRIDEC_OK) return result;
-    int bound = gather(o, CHANNEL_BOUND);
-    if (!one_device(o, bound)) return STRIDEC_INVALID;
-    if (channels_wait(o->channel, bound, o->stream)) return STRIDEC_FAILED;
-    for (int i = 0; i < o->n; i++) channel_set_message(o->channel[i], MESSAGE_NONE);
-    if (!wait_all(o)) return STRIDEC_FAILED;
+    if (!one_device(o)) return STRIDEC_INVALID;
+    if (wait_bound(o) != STRIDEC_OK || !wait_all(o)) return STRIDEC_FAILED;
+    for (int i = 0; i < o->n; i++) channel_end_message(o->channel[i]);
+    channels_progress(NULL);   /* slots of what has been bound */
     return o->plain ? STRIDEC_HOST : STRIDEC_OK;
 }
 

@@ -175,9 +175,12 @@ static inline int stridec_synchronize(stridec_stream stream)
  * message a request, and partners must launch, or call, as often. Bytes move in stridec_wait_on: for overlap, use a
  * stream for messages and another one for the computation, with events between them.
  *
- * The requests of a call use the memory of one device, the stream's. Receives name their source and tag. Until the
- * stream has done it, the buffers must not be used or freed, nor the requests freed. Nothing else may start or
- * complete a request that is started so. A partner that ends without its part leaves the stream waiting.
+ * The requests of a call use the memory of one device, the stream's. Receives name their source and tag. Which two
+ * requests are partners is settled at the first time, for good: a program that frees one makes both anew. Until then
+ * no other messages of that source and tag may be under way. Until the stream has done it, the buffers must not be
+ * used or freed, nor the requests freed. Nothing else may start or complete a request that is started so. A send is
+ * complete when the receives that its partner completes in one call have all been sent. A partner that ends without
+ * its part leaves the stream waiting. Errors of the MPI call its error handlers.
  *
  * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
  * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node,

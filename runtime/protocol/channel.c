@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define START_NS INT64_C(10000000000)   /* how long a rank of the node may be in MPI_Init after this one */
+#define START_NS INT64_C(10000000000)   /* how long a rank of the node may be in MPI_Init after the first greeting */
 
 /* The answer in the second slot of an offer (struct slot, turn). */
 enum answer {
@@ -16,7 +16,8 @@ enum answer {
     ANSWER_YES,          /* the receiver reads the data; the slot now tells of its flag */
     ANSWER_NO,
     ANSWER_BOUND,        /* the sender reaches that flag */
-    ANSWER_UNREACHED
+    ANSWER_UNREACHED,
+    ANSWER_SEEN          /* the receiver needs the slots no longer */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards the table, and binding */
@@ -33,6 +34,7 @@ static void channel_free(struct channel *c)
         PMPI_Request_free(&c->greeting_request);
     }
     if (c->state == CHANNEL_BOUND) spinlock_count(&request_records, -1), atomic_fetch_sub(&bound_channels, 1);
+    spinlock_count(&request_dormant, -1);
     channel_moves_end(c);
     ipc_cache_put(c->data), ipc_cache_put(c->flag);
     ipc_cache_layout_put(&c->theirs);
@@ -70,6 +72,7 @@ int channel_note(int rc, const struct channel_call *call, const MPI_Request *req
     pthread_mutex_lock(&lock);
     drop(*request);   /* a handle that was freed and is used again */
     HASH_ADD(hh, table, request, sizeof c->request, c);
+    spinlock_count(&request_dormant, 1);   /* MPI_Request_free comes to stridec */
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -123,6 +126,12 @@ struct device *channel_device(const struct channel *c)
     return c->device;
 }
 
+void channel_end_message(struct channel *c)
+{
+    c->moved = false;
+    c->message = MESSAGE_NONE;
+}
+
 const char *channel_why(const struct channel *c)
 {
     return c->why;
@@ -146,27 +155,31 @@ static void bound(struct channel *c)
 {
     c->state = CHANNEL_BOUND;
     atomic_fetch_add(&bound_channels, 1);
-    spinlock_count(&request_records, 1);   /* MPI_Start and MPI_Request_free come to stridec */
+    spinlock_count(&request_records, 1);   /* so does MPI_Start */
 }
 
 /* Returns the partner if it is a rank of the node that runs stridec. Both partners find the same. */
 static struct peer *partner(const struct channel *c)
 {
+    static _Atomic int64_t until;   /* of all greetings: a rank without stridec seems to start for ever */
+    int64_t none = 0;
     struct peer *p = node_peer(c->call.comm, c->call.peer);
-    for (int64_t begun = stats_now(); !p && node_starting() && stats_now() - begun < START_NS;)
-        p = node_peer_now(c->call.comm, c->call.peer);
-    return p;
+    if (!p) atomic_compare_exchange_strong(&until, &none, stats_now() + START_NS);
+    while (!p && node_starting() && stats_now() < atomic_load(&until)) p = node_peer_now(c->call.comm, c->call.peer);
+    return p ? p : node_peer_now(c->call.comm, c->call.peer);
 }
 
-/* Finds the memory of the message. Returns NULL, or why it can't be reached by others. */
-static const char *locate_data(struct channel *c)
+void channel_locate(struct channel *c)
 {
+    if (c->call.peer == MPI_PROC_NULL) return;
     int64_t bytes = c->call.count > 0 && c->layout->tree ? layout_bytes(c->layout, c->call.count) : 0;
-    if (bytes <= 0) return "nothing to send, or a type that can't be read";
+    c->why = "nothing to send, or a type that can't be read";
+    if (bytes <= 0) return;
     struct location w = locate(c->layout, c->call.buf, c->call.count);
-    if (!w.device || w.parts) return "not in the memory of one device";
+    c->why = "not in the memory of one device";
+    if (!w.device || w.parts) return;
     c->bytes = bytes, c->device = w.device;
-    return channel_device_able(w.device) ? NULL : "the driver has no stream memory operations";
+    c->why = channel_device_able(w.device) ? NULL : "the driver has no stream memory operations";
 }
 
 /* Returns the second slot of an offer; NULL if there is no offer. */
@@ -200,30 +213,62 @@ static const char *offer(struct channel *c)
     return NULL;
 }
 
-int channel_greet(struct channel *c)
+/* Sends the greeting, or expects it. Caller holds `lock`. */
+static void greet(struct channel *c)
 {
     const struct channel_call *k = &c->call;
-    if (k->peer == MPI_PROC_NULL) return c->nothing = true, bound(c), MPI_SUCCESS;
-    pthread_mutex_lock(&lock);
-    c->peer = partner(c);
-    if (!c->peer) {
-        plain(c, "the partner is on another node, or without stridec");
-        pthread_mutex_unlock(&lock);
-        return MPI_SUCCESS;
-    }
-    const char *why = locate_data(c);
-    if (!why && k->sends) why = offer(c);
-    c->why = why;
+    if (!c->why && k->sends) c->why = offer(c);
     c->greeting = (struct greeting){.slot = SLOTS, .cookie = node_own()->cookie};
-    if (k->sends && !why) c->greeting.slot = (uint32_t)(c->offer->slot - node_own()->slot);
-    c->number = ++greetings;
-    c->state = CHANNEL_GREETED;
+    if (k->sends && !c->why) c->greeting.slot = (uint32_t)(c->offer->slot - node_own()->slot);
     int rc = k->sends ? PMPI_Isend(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
                                    &c->greeting_request)
                       : PMPI_Irecv(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
                                    &c->greeting_request);
+    if (rc == MPI_SUCCESS) c->state = CHANNEL_GREETED;
+    else plain(c, "the MPI has failed");
+}
+
+/* Returns true if the MPI would match a message of either with the other's partner. */
+static bool alike(const struct channel_call *a, const struct channel_call *b)
+{
+    return a->sends == b->sends && a->peer == b->peer && a->tag == b->tag && a->comm == b->comm;
+}
+
+bool channel_unsettled(const struct channel *c)
+{
+    enum channel_state state = c->state;
+    enum channel_message message = c->message;
+    return state == CHANNEL_QUEUED || state == CHANNEL_GREETED ||
+           (state == CHANNEL_PLAIN && (message == MESSAGE_FIRST || message == MESSAGE_STARTING));
+}
+
+/* Returns true if an earlier message that the MPI may match instead is not settled. Caller holds `lock`. */
+static bool must_wait(const struct channel *c)
+{
+    struct channel *other, *next;
+    HASH_ITER(hh, table, other, next)
+        if (other->number < c->number && alike(&other->call, &c->call) && channel_unsettled(other)) return true;
+    return false;
+}
+
+void channel_begin(struct channel *c)
+{
+    bool fresh = c->state == CHANNEL_NEW, none = c->call.peer == MPI_PROC_NULL;
+    struct peer *p = fresh && !none ? partner(c) : NULL;
+    pthread_mutex_lock(&lock);
+    c->number = ++greetings;
+    c->message = MESSAGE_FIRST;
+    if (fresh && none) {
+        c->nothing = true;
+        bound(c);
+    } else if (fresh && !p) {
+        plain(c, "the partner is on another node, or without stridec");
+    } else if (fresh) {
+        c->peer = p;
+        if (must_wait(c)) c->state = CHANNEL_QUEUED;
+        else greet(c);
+    }
     pthread_mutex_unlock(&lock);
-    return rc;
 }
 
 /* Opens what the sender offers and tells of the own flag. Returns NULL, or why it can't. */
@@ -248,6 +293,7 @@ static const char *accept(struct channel *c, struct slot *data, struct slot *fla
         j->to.tree = l->tree, j->to.kernel = l->kernel, j->to.extent = l->extent, j->to.count = c->call.count;
     j->bytes = data->bytes, j->across = ipc_cache_other_gpu(c->data);
     typed_copy_wait(c->device, j, 1);
+    flag->id = 0;   /* the handle there is the sender's */
     rndv_describe(flag, c->device, &own, c->own, 0);
     return NULL;
 }
@@ -273,8 +319,14 @@ static void progress_receive(struct channel *c)
     if (!c->answered && PMPI_Test(&c->greeting_request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there) answer(c);
     if (!c->answered || c->state != CHANNEL_GREETED) return;
     int64_t turn = atomic_load_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, memory_order_acquire);
-    if (turn == ANSWER_BOUND) bound(c);
-    if (turn == ANSWER_UNREACHED) plain(c, "the sender can't reach the receiver's flag");
+    if (turn != ANSWER_BOUND && turn != ANSWER_UNREACHED) return;
+    atomic_store_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, ANSWER_SEEN, memory_order_release);
+    if (turn == ANSWER_UNREACHED) {
+        plain(c, "the sender can't reach the receiver's flag");
+    } else {
+        channel_move_first(c);
+        bound(c);
+    }
 }
 
 /* Opens the receiver's flag. */
@@ -287,6 +339,16 @@ static bool reach(struct channel *c, const struct slot *flag)
     return c->flag != NULL;
 }
 
+/* Gives the slots of an offer back. */
+static void offer_end(struct channel *c)
+{
+    if (!c->offer) return;
+    struct slot *flag = c->offer->slot ? second_of(node_own(), (uint32_t)(c->offer->slot - node_own()->slot)) : NULL;
+    if (flag) flag->id = 0;   /* the handle there is the receiver's */
+    rndv_send_withdraw(c->offer);
+    c->offer = NULL;
+}
+
 static void progress_send(struct channel *c)
 {
     struct slot *flag = second_of(node_own(), c->greeting.slot);
@@ -295,6 +357,7 @@ static void progress_send(struct channel *c)
     if (turn == ANSWER_NONE) return;
     if (PMPI_Test(&c->greeting_request, &sent, MPI_STATUS_IGNORE) != MPI_SUCCESS || !sent) return;
     bool reached = turn == ANSWER_YES && reach(c, flag);
+    if (turn == ANSWER_NO) offer_end(c);
     if (turn == ANSWER_YES)
         atomic_store_explicit(&flag->turn, reached ? ANSWER_BOUND : ANSWER_UNREACHED, memory_order_release);
     if (reached) bound(c);
@@ -302,30 +365,24 @@ static void progress_send(struct channel *c)
                                                        : "the receiver can't read it");
 }
 
+static bool seen(const struct channel *c)
+{
+    const struct slot *flag = c->offer ? second_of(node_own(), c->greeting.slot) : NULL;
+    return flag && atomic_load_explicit(&flag->turn, memory_order_acquire) == ANSWER_SEEN;
+}
+
 bool channels_progress(const struct channel *c)
 {
     struct channel *other, *next;
     pthread_mutex_lock(&lock);
-    HASH_ITER(hh, table, other, next)
+    HASH_ITER(hh, table, other, next) {
+        if (other->state == CHANNEL_QUEUED && !must_wait(other)) greet(other);
         if (other->state == CHANNEL_GREETED) other->call.sends ? progress_send(other) : progress_receive(other);
+        if (seen(other)) offer_end(other);
+    }
     bool gone = c && c->state == CHANNEL_GREETED && node_gone(c->peer);
     pthread_mutex_unlock(&lock);
     return !gone;
-}
-
-/* Returns true if the MPI would match a message of either with the other's partner. */
-static bool alike(const struct channel_call *a, const struct channel_call *b)
-{
-    return a->sends == b->sends && a->peer == b->peer && a->tag == b->tag && a->comm == b->comm;
-}
-
-/* Returns true if an earlier message that the MPI may match instead is not yet known to be its. */
-static bool must_wait(const struct channel *c)
-{
-    struct channel *other, *next;
-    HASH_ITER(hh, table, other, next)
-        if (other->state == CHANNEL_GREETED && other->number < c->number && alike(&other->call, &c->call)) return true;
-    return false;
 }
 
 struct channel *channels_next_plain(void)
@@ -336,7 +393,21 @@ struct channel *channels_next_plain(void)
         bool plain = c->state == CHANNEL_PLAIN && c->message == MESSAGE_FIRST;
         if (plain && (!found || c->number < found->number) && !must_wait(c)) found = c;
     }
-    if (found) found->message = MESSAGE_LATER;
+    if (found) found->message = MESSAGE_STARTING;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+struct channel **channels_started(CUstream stream, bool captured, int more, int *n)
+{
+    struct channel *c, *next, **list;
+    pthread_mutex_lock(&lock);
+    list = calloc((size_t)more + HASH_COUNT(table) + 1, sizeof *list);
+    *n = 0;
+    HASH_ITER(hh, table, c, next) {
+        bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_LATER && !c->call.sends && !c->nothing;
+        if (list && there && !c->moved && c->stream == stream && c->captured == captured) list[(*n)++] = c;
+    }
+    pthread_mutex_unlock(&lock);
+    return list;
 }

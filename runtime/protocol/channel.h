@@ -40,33 +40,49 @@ struct channel *channel_of(MPI_Request request);
 MPI_Request channel_request(const struct channel *c);
 enum channel_state {
     CHANNEL_NEW,
-    CHANNEL_GREETED,   /* the first message is under way */
+    CHANNEL_QUEUED,    /* the partner will be greeted when earlier messages that the MPI may match are settled */
+    CHANNEL_GREETED,
     CHANNEL_BOUND,
     CHANNEL_PLAIN      /* the MPI's; the first message too */
 };
 enum channel_state channel_state(const struct channel *c);
-/* The message of a channel: from stridec_start_on to stridec_wait_on it is under way. The first one binds. */
-enum channel_message { MESSAGE_NONE, MESSAGE_FIRST, MESSAGE_LATER };
+/* The message of a channel: from stridec_start_on to stridec_wait_on it is under way. */
+enum channel_message {
+    MESSAGE_NONE,
+    MESSAGE_FIRST,     /* it binds; or the MPI has not started it yet */
+    MESSAGE_STARTING,  /* some thread starts it by the MPI */
+    MESSAGE_LATER
+};
 enum channel_message channel_message(const struct channel *c);
 void channel_set_message(struct channel *c, enum channel_message message);
+/* Ends the message in stridec_wait_on. */
+void channel_end_message(struct channel *c);
 /* Returns true for a receive from any source or of any tag: it can't be bound, and its partner does not know. */
 bool channel_wild(const struct channel *c);
-/* Returns the device of a bound channel, NULL with MPI_PROC_NULL. */
+/* Finds the memory of a new channel. */
+void channel_locate(struct channel *c);
+/* Returns the device of a located channel; NULL with MPI_PROC_NULL, or where it can't be bound. */
 struct device *channel_device(const struct channel *c);
 /* Returns why a channel is CHANNEL_PLAIN. Static storage. */
 const char *channel_why(const struct channel *c);
 
-/* Begins to bind a new channel: the data of its first message are there. Returns MPI_SUCCESS or the MPI's error. */
-int channel_greet(struct channel *c);
-/* Lets all greeted channels make progress. Returns false if the partner of `c` (may be NULL) has ended. */
+/* Begins a message of a channel that is new (its data are there, and it is located), or plain: those of one partner and
+ * tag in the order of these calls. */
+void channel_begin(struct channel *c);
+/* Returns true until a channel is bound, or its plain message has been started. */
+bool channel_unsettled(const struct channel *c);
+/* Lets all channels that bind make progress. Returns false if the partner of `c` (may be NULL) has ended. */
 bool channels_progress(const struct channel *c);
-/* Returns a channel that was found to be plain after its first message began: the caller starts the MPI's request. Its
- * message is a later one then. NULL if there is none. */
+/* Returns a plain channel whose message the caller starts by the MPI, and then sets to MESSAGE_LATER; NULL if there is
+ * none now. */
 struct channel *channels_next_plain(void);
+/* Returns bound receives that were started on the stream, while it was captured or not, and are not moved yet:
+ * malloc'd, with room for `more`; sets *n. NULL without memory. */
+struct channel **channels_started(CUstream stream, bool captured, int more, int *n);
 
-/* Enqueue on a stream of the program's the start, or the rest, of the messages of bound channels. Return 0 or -1
- * (logged). */
-int channels_start(struct channel *const channels[], int n, CUstream stream);
+/* Enqueue on a stream of the program's the start, or the rest, of the messages of bound channels. Receives that were
+ * moved before are ignored. Return 0 or -1 (logged). */
+int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured);
 int channels_wait(struct channel *const channels[], int n, CUstream stream);
 
 #endif

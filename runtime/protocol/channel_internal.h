@@ -20,6 +20,9 @@ struct channel {
     struct layout *layout;
     _Atomic(enum channel_state) state;       /* read without the lock, as is */
     _Atomic(enum channel_message) message;
+    CUstream stream;             /* of the start, of a bound channel */
+    bool captured;               /* was that stream then */
+    bool moved;                  /* a receive: its bytes have been moved, or enqueued */
     bool nothing;                /* the partner is MPI_PROC_NULL */
     const char *why;             /* it is plain; static */
 
@@ -47,6 +50,8 @@ bool channel_device_able(struct device *d);
 CUdeviceptr channel_flag_get(struct device *d);
 void channel_flag_put(struct device *d, CUdeviceptr flag);   /* 0 is allowed */
 void channel_flags_finish(void);
+/* Moves the first message of a receive, on a stream of stridec's own, and tells the sender. Waits. Returns 0 or -1. */
+int channel_move_first(struct channel *c);
 /* Frees what captured launches of a channel read. */
 void channel_moves_end(struct channel *c);
 

@@ -65,8 +65,10 @@ CUdeviceptr channel_flag_get(struct device *d)
     while (p && word < FLAGS_MOST / 64 && !~p->used[word]) word++;
     if (!p || word == FLAGS_MOST / 64) return 0;
     int bit = __builtin_ctzll(~p->used[word]);
+    CUdeviceptr flag = p->memory->address + (word * 64 + (size_t)bit) * FLAG_APART;
+    if (!clear(d, flag, sizeof(uint32_t))) return 0;
     p->used[word] |= UINT64_C(1) << bit;
-    return p->memory->address + (word * 64 + (size_t)bit) * FLAG_APART;
+    return flag;
 }
 
 void channel_flag_put(struct device *d, CUdeviceptr flag)
@@ -179,6 +181,23 @@ static int move(struct channel *const channels[], int n, CUstream stream)
     return result;
 }
 
+int channel_move_first(struct channel *c)
+{
+    struct typed_copy_batch batch = {0};
+    int launches = 0, result = -1;
+    if (device_enter(c->device)) return -1;
+    struct stream *s = stream_get(c->device);
+    struct flags told = {.device = c->device, .shared = true, .sets = 1, .set = &c->other};
+    if (s) result = typed_copy_move(&batch, c->device, s, &c->job, 1, &launches);
+    if (!result) told.stream = stream_use(s), result = flags_flush(&told);
+    if (s && stream_wait(c->device, s)) result = -1;
+    typed_copy_end(&batch);
+    if (s) stream_put(c->device, s);
+    device_leave(c->device);
+    c->moved = true;
+    return result;
+}
+
 /* Begins the flags of channels. Returns false without memory. */
 static bool flags_begin(struct flags *f, struct channel *const channels[], int n, CUstream stream)
 {
@@ -205,24 +224,29 @@ static int start_entered(struct flags *f, struct channel *const channels[], int 
     return flags_flush(f);
 }
 
+/* Returns true for a receive whose bytes are still to be moved. */
+static bool moves(const struct channel *c)
+{
+    return !c->nothing && !c->call.sends && !c->moved;
+}
+
 static int wait_entered(struct flags *f, struct channel *const channels[], int n)
 {
     struct channel *receives[JOBS_MOST] = {NULL};
     int many = 0;
     for (int i = 0; i < n; i++)
-        if (!channels[i]->nothing && !channels[i]->call.sends && channels[i]->message == MESSAGE_LATER)
-            f->wait[f->waits++] = channels[i]->own;
+        if (moves(channels[i])) f->wait[f->waits++] = channels[i]->own;
     int result = flags_flush(f);
     for (int i = 0; i < n && !result; i++) {
-        if (channels[i]->nothing || channels[i]->call.sends) continue;
+        if (!moves(channels[i])) continue;
         receives[many++] = channels[i];
         if (many == JOBS_MOST) result = move(receives, many, f->stream), many = 0;
     }
     if (!result) result = move(receives, many, f->stream);
     for (int i = 0; i < n; i++) {
-        if (channels[i]->nothing) continue;
-        if (channels[i]->call.sends) f->wait[f->waits++] = channels[i]->own;
-        else f->set[f->sets++] = channels[i]->other;
+        struct channel *c = channels[i];
+        if (moves(c)) f->set[f->sets++] = c->other, c->moved = true;
+        else if (!c->nothing && c->call.sends) f->wait[f->waits++] = c->own;
     }
     return result ? result : flags_flush(f);
 }
@@ -239,8 +263,9 @@ static int enter_and(int (*enqueue)(struct flags *f, struct channel *const chann
     return result;
 }
 
-int channels_start(struct channel *const channels[], int n, CUstream stream)
+int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured)
 {
+    for (int i = 0; i < n; i++) channels[i]->stream = stream, channels[i]->captured = captured;
     return enter_and(start_entered, channels, n, stream);
 }
 

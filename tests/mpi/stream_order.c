@@ -110,12 +110,12 @@ static void steps(int sent, int received)
     ring_free(&r);
 }
 
-/* Sends and receives started and completed by calls of their own, several messages at a time, two streams. */
-static void apart(void)
+/* Sends and receives started and completed by calls of their own, several messages at a time, on one or two streams. */
+static void apart(bool two)
 {
     struct ring r[3];
-    cudaStream_t other = NULL;
-    if (!host_mode) cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaStream_t other = stream;
+    if (two) cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
     for (int k = 0; k < 3; k++) ring_make(&r[k], k, k + 1, 8);   /* of one tag: matched in order */
     for (int i = 0; i < STEPS; i++) {
         for (int k = 0; k < 3; k++) ring_fill(&r[k]), ring_copy(&r[k]);
@@ -128,7 +128,27 @@ static void apart(void)
         salt += 3 * (uint64_t)num_ranks;
     }
     for (int k = 0; k < 3; k++) ring_free(&r[k]);
-    if (other) cudaStreamDestroy(other);
+    if (two) cudaStreamDestroy(other);
+}
+
+/* Messages of one tag, of which some partners are bound and others are not yet, in calls that list them by turns. */
+static void mixed(void)
+{
+    struct ring r[4];
+    MPI_Request all[8];
+    for (int k = 0; k < 4; k++) ring_make(&r[k], k, k + 1, 12);
+    for (int k = 1; k < 4; k += 2)
+        stridec_start_on(2, r[k].request, stream), stridec_wait_on(2, r[k].request, stream);
+    if (!host_mode) cudaStreamSynchronize(stream);
+    for (int i = 0; i < STEPS; i++) {
+        for (int k = 0; k < 4; k++) ring_fill(&r[k]), ring_copy(&r[k]);
+        for (int k = 0; k < 4; k++) all[2 * k] = r[k].request[1], all[2 * k + 1] = r[k ^ 1].request[0];
+        stridec_start_on(8, all, stream);
+        expect_served(stridec_wait_on(8, all, stream), "stridec_wait_on");
+        for (int k = 4; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "by turns");
+        salt += 4 * (uint64_t)num_ranks;
+    }
+    for (int k = 0; k < 4; k++) ring_free(&r[k]);
 }
 
 /* The graph holds the copy to what is sent and two exchanges, one behind the other. */
@@ -231,6 +251,24 @@ static void others(void)
         expect(in[0] == before() && in[3] == 4, "the message of host memory");
     }
     for (int i = 0; i < 2; i++) MPI_Request_free(&request[i]);
+
+    /* Two of one tag, the second begun before it is known that the MPI carries the first. */
+    int sent[2][4] = {{my_rank, 5, 6, 7}, {my_rank, 8, 9, 10}}, got[2][4];
+    for (int k = 0; k < 2; k++) {
+        MPI_Recv_init(got[k], 4, MPI_INT, before(), 4, MPI_COMM_WORLD, &request[k]);
+        MPI_Send_init(sent[k], 4, MPI_INT, after(), 4, MPI_COMM_WORLD, &request[2 + k]);
+    }
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 2; k++) stridec_start_on(1, &request[2 + k], stream);
+        for (int k = 0; k < 2; k++) {
+            stridec_start_on(1, &request[k], stream);
+            expect_result(stridec_wait_on(1, &request[k], stream), STRIDEC_HOST, "a wait for one of two");
+        }
+        stridec_wait_on(2, &request[2], stream);
+        expect(got[0][0] == before() && got[0][1] == 5 && got[1][1] == 8, "two messages of a tag: %d %d", got[0][1],
+               got[1][1]);
+    }
+    for (int i = 0; i < 4; i++) MPI_Request_free(&request[i]);
 }
 
 static void refused(void)
@@ -274,8 +312,12 @@ int main(int argc, char **argv)
     }
     for (int sent = 0; sent < LAYOUTS; sent++) steps(sent, (sent + 3) % RECEIVED);
     report("steps of all layouts");
-    apart();
+    apart(false);
     report("calls of their own");
+    if (!host_mode && num_ranks > 1 && !gpus) apart(true);
+    report("two streams");
+    if (!plain) mixed();
+    report("some bound, some not");
     if (!plain) graphs();
     report("graphs");
     others();
