@@ -27,6 +27,23 @@ static atomic_int bound_channels;
 
 /* ---- the table ---- */
 
+/* Returns the second slot of an offer; NULL if there is no offer. */
+static struct slot *second_of(struct node_file *f, uint32_t first)
+{
+    uint32_t next = first < SLOTS ? f->slot[first].next : 0;
+    return next && next <= SLOTS ? &f->slot[next - 1] : NULL;
+}
+
+/* Gives the slots of an offer back. */
+static void offer_end(struct channel *c)
+{
+    if (!c->offer) return;
+    struct slot *flag = c->offer->slot ? second_of(node_own(), (uint32_t)(c->offer->slot - node_own()->slot)) : NULL;
+    if (flag) flag->id = 0;   /* the handle there is the receiver's */
+    rndv_send_withdraw(c->offer);
+    c->offer = NULL;
+}
+
 static void channel_free(struct channel *c)
 {
     if (c->greeting_request != MPI_REQUEST_NULL) {
@@ -39,7 +56,7 @@ static void channel_free(struct channel *c)
     ipc_cache_put(c->data), ipc_cache_put(c->flag);
     ipc_cache_layout_put(&c->theirs);
     channel_flag_put(c->device, c->own);
-    if (c->offer) rndv_send_withdraw(c->offer);
+    offer_end(c);
     layout_unref(c->layout);
     free(c);
 }
@@ -180,13 +197,6 @@ void channel_locate(struct channel *c)
     if (!w.device || w.parts) return;
     c->bytes = bytes, c->device = w.device;
     c->why = channel_device_able(w.device) ? NULL : "the driver has no stream memory operations";
-}
-
-/* Returns the second slot of an offer; NULL if there is no offer. */
-static struct slot *second_of(struct node_file *f, uint32_t first)
-{
-    uint32_t next = first < SLOTS ? f->slot[first].next : 0;
-    return next && next <= SLOTS ? &f->slot[next - 1] : NULL;
 }
 
 /* Describes data and flag in two slots. Returns NULL, or why it can't. */
@@ -337,16 +347,6 @@ static bool reach(struct channel *c, const struct slot *flag)
     typed_copy_wait(c->device, NULL, 0);   /* for the flags */
     device_leave(c->device);
     return c->flag != NULL;
-}
-
-/* Gives the slots of an offer back. */
-static void offer_end(struct channel *c)
-{
-    if (!c->offer) return;
-    struct slot *flag = c->offer->slot ? second_of(node_own(), (uint32_t)(c->offer->slot - node_own()->slot)) : NULL;
-    if (flag) flag->id = 0;   /* the handle there is the receiver's */
-    rndv_send_withdraw(c->offer);
-    c->offer = NULL;
 }
 
 static void progress_send(struct channel *c)
