@@ -10,8 +10,11 @@
  * run: -n 2 pack => ends
  * run: STRIDEC_TRANSPORT=staged -n 2 receive => ends
  * run: LD_PRELOAD=@VOTE -n 2 vote => ends 9
+ * run: -n 2 stream => ends
  */
+#include "../../runtime/api/stridec.h"
 #include "check.h"
+#include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -97,6 +100,21 @@ static void vote(void)
     MPI_Barrier(comm);
 }
 
+/* A rank ends without a word while the other's stream waits for its message. */
+static void stream(void)
+{
+    MPI_Request r;
+    if (my_rank == 0) MPI_Send_init(out.origin, COUNT, vector.type, 1, 3, MPI_COMM_WORLD, &r);
+    else MPI_Recv_init(in.origin, COUNT, vector.type, 0, 3, MPI_COMM_WORLD, &r);
+    bool bound = stridec_start_on(1, &r, NULL) == STRIDEC_OK && stridec_wait_on(1, &r, NULL) == STRIDEC_OK;
+    cudaStreamSynchronize(NULL);
+    expect(bound, "the partners are not bound");
+    report("a message in stream order");
+    if (my_rank == 0) _exit(7);
+    stridec_start_on(1, &r, NULL), stridec_wait_on(1, &r, NULL);
+    cudaStreamSynchronize(NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct buf waiting;
@@ -110,6 +128,7 @@ int main(int argc, char **argv)
     report("messages are under way");
     bool votes = argc > 1 && !strcmp(argv[argc - 1], "vote");
     if (votes) vote();
+    if (argc > 1 && !strcmp(argv[argc - 1], "stream")) stream();
     for (size_t i = 0; i < sizeof ways / sizeof *ways && my_rank == 0; i++)
         for (int a = 1; a < argc; a++)
             if (!strcmp(argv[a], ways[i].name)) ways[i].end();
