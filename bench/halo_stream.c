@@ -34,6 +34,18 @@ static bool stream_begin(struct halo *h)
     return true;
 }
 
+static void stream_end(struct halo *h)
+{
+    struct order *o = h->way;
+
+    if (o->graph)
+        CUDA(cudaGraphExecDestroy(o->graph));
+    for (int i = 0; i < 2 * NEIGHBOURS; i++)
+        MPI_Request_free(&o->request[i]);
+    CUDA(cudaStreamDestroy(o->stream));
+    free(o);
+}
+
 static bool graph_begin(struct halo *h)
 {
     cudaGraph_t graph;
@@ -47,7 +59,9 @@ static bool graph_begin(struct halo *h)
     if (captured)
         CUDA(cudaGraphInstantiateWithFlags(&o->graph, graph, 0));
     CUDA(cudaGraphDestroy(graph));
-    return true;
+    if (!captured)
+        stream_end(h);
+    return captured;
 }
 
 static void stream_exchange(void *halo)
@@ -62,22 +76,10 @@ static void graph_exchange(void *halo)
 {
     struct order *o = ((struct halo *)halo)->way;
 
-    if (o->graph)
-        CUDA(cudaGraphLaunch(o->graph, o->stream));
+    CUDA(cudaGraphLaunch(o->graph, o->stream));
     CUDA(cudaStreamSynchronize(o->stream));
 }
 
-static void stream_end(struct halo *h)
-{
-    struct order *o = h->way;
-
-    if (o->graph)
-        CUDA(cudaGraphExecDestroy(o->graph));
-    for (int i = 0; i < 2 * NEIGHBOURS; i++)
-        MPI_Request_free(&o->request[i]);
-    CUDA(cudaStreamDestroy(o->stream));
-    free(o);
-}
-
 const struct way way_stream = { "stream order", true, stream_begin, stream_exchange, stream_end, NULL };
-const struct way way_graph = { "one graph", true, graph_begin, graph_exchange, stream_end, NULL };
+const struct way way_graph = { "one graph", true, graph_begin, graph_exchange, stream_end,
+                               "the MPI carries the messages" };

@@ -302,7 +302,7 @@ static void blocks(int n, bool equal)
     double took = MPI_Wtime() - start;
     int64_t grown = peak() - peak_before;
     resources_now(&before);
-    resources_wait_modules(equal ? 3 : 2, t, NULL); /* the interpreter's, and each list's own */
+    resources_wait_modules(equal ? 4 : 3, t, NULL); /* each list's own, after the interpreter and that for messages */
     for (int round = 0; round < 2; round++) move_list(&l, t, user, packed);
     resources_now(&during);
     MPI_Type_free(&t);
