@@ -1,6 +1,7 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh pingpong halo stencil stream collectives file beside overhead search)
+BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh file pingpong stream halo stencil collectives \
+                                      beside overhead search)
 CPU_BENCH = $(patsubst %,$(BUILD)/bench/%,cpu_pack cpu_pack-count cpu_pingpong)
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
@@ -14,7 +15,8 @@ $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/api/bench_
 $(BUILD)/bench/commit: bench/commit_lists.c bench/commit_lists.h
 $(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/mixed.h
-$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways stream packed hand link run) bench/halo.h \
+$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways stream packed hand link run) \
+                                            bench/halo.h \
                                             bench/together.c bench/together.h
 $(BUILD)/bench/stream: bench/together.c bench/together.h
 $(BUILD)/bench/collectives: bench/collectives_cases.c bench/collectives.h bench/together.c bench/together.h

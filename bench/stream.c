@@ -3,10 +3,10 @@
  * usage: mpirun -n 2 stridec run -- stream [OUT.json]
  *
  * Vectors in GPU memory, rank r on GPU r. "Host": MPI_Send and MPI_Recv. "Stream": the same messages as persistent
- * requests by stridec_start_on and stridec_wait_on, enqueued for 100 round trips and waited for once. "Graph": ten round
- * trips captured, the graph launched ten times. Half round trips, medians over 20 such runs, of the slower rank. "Calls":
- * the host's time in the calls of "stream", for each message. What comes back is compared with what was sent. Exit
- * status 1 where a byte was wrong. */
+ * requests by stridec_start_on and stridec_wait_on, enqueued for 100 round trips and waited for once. "Graph": ten
+ * round trips captured, the graph launched ten times. Half round trips, medians over 20 such runs, of the slower rank.
+ * "Calls": the host's time in the calls of "stream", for each message. What comes back is compared with what was sent.
+ * Exit status 1 where a byte was wrong. */
 #include "../runtime/api/stridec.h"
 #include "common.h"
 #include "together.h"

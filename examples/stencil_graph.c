@@ -96,7 +96,7 @@ static void compute(struct strip *s, int from, int to)
     CUDA(s->launch(s->kernel, across, down, 1, 32, 8, 1, 0, s->stream, arguments, NULL));
 }
 
-/* What fills a field's halo, and what sends its edges: tag 0 to the right, tag 1 to the left. */
+/* Makes the requests that fill a field's halo and send its edges: tag 0 to the right, tag 1 to the left. */
 static void make_requests(struct strip *s, double *field, MPI_Request request[4])
 {
     MPI_Recv_init(field, 1, s->column, s->left, 0, MPI_COMM_WORLD, &request[0]);
@@ -147,7 +147,7 @@ static cudaGraphExec_t capture(struct strip *s)
     return graph;
 }
 
-/* The same sums in the same order give the same bits; the product is last, so nothing can be fused. */
+/* Sums in the same order give the same bits; the product is last, so nothing can be fused. */
 static void serial_step(const double *from, double *to, int rows, int columns)
 {
     size_t pitch = (size_t)columns + 2;

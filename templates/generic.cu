@@ -5,8 +5,8 @@
 
 @ include "templates/program.cuh"
 
-/* Where byte `rest` lies: of elements `extent` apart (wrap), or of one. One function for all entries: NVRTC takes half as
- * long as for eight copies. */
+/* Returns where byte `rest` lies: of elements `extent` apart (wrap), or of one. One function for all entries: NVRTC
+ * takes half as long as for eight copies. */
 static __device__ __noinline__ long long stridec_place(const long long *program, unsigned long long rest, bool wrap,
                                                        long long extent)
 {

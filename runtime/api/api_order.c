@@ -24,12 +24,10 @@ static void order_end(struct order *o)
 
 static bool order_begin(struct order *o, int n, stridec_stream stream)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     size_t room = (size_t)n + 1;
     *o = (struct order){.stream = (CUstream)stream};
     o->channel = calloc(room, sizeof *o->channel), o->request = calloc(room, sizeof *o->request);
-    o->captured = driver_get() && driver_get()->cuStreamIsCapturing(o->stream, &status) == CUDA_SUCCESS &&
-                  status != CU_STREAM_CAPTURE_STATUS_NONE;
+    o->captured = driver_get() && stream_is_captured(o->stream);
     return o->channel && o->request;
 }
 

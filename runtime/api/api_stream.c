@@ -14,10 +14,10 @@ static struct device *device_for(struct layout *l, const void *typed, int64_t co
     return reaches ? w.device : NULL;
 }
 
-/* Enqueues without flags or graphs: nothing stays with the stream, and a stream capture accepts all of it. */
+/* Enqueues what a stream capture accepts. */
 static int enqueue(struct typed_buffer *p, enum kernel_direction direction, const void *packed, stridec_stream stream)
 {
-    struct stream s = {.handle = (CUstream)stream, .number = FLAGS, .batched = true, .foreign = true};
+    struct stream s = stream_foreign((CUstream)stream);
     if (device_enter(p->device)) return STRIDEC_FAILED;
     int rc = typed_buffer_move(p, &s, direction, (uint64_t)(uintptr_t)packed, p->bytes);
     device_leave(p->device);

@@ -69,6 +69,10 @@ struct stream {
 /* Returns a stream of d, ordered after the default stream's earlier work; NULL on failure (logged). d is entered. */
 struct stream *stream_get(struct device *d);
 void stream_put(struct device *d, struct stream *s);
+/* Returns a stream of the program's as one to enqueue on: without flags or graphs, nothing stays with it. */
+struct stream stream_foreign(CUstream handle);
+/* Returns true while the program captures its stream into a graph. */
+bool stream_is_captured(CUstream handle);
 /* Returns the handle to enqueue work on; the next stream_wait waits for this work. */
 CUstream stream_use(struct stream *s);
 /* Returns where the next kernel may store *ticket (32 bits) once its results are visible; 0: nowhere. Set flagged. */

@@ -95,6 +95,18 @@ void stream_put(struct device *d, struct stream *s)
     device_leave(d);
 }
 
+struct stream stream_foreign(CUstream handle)
+{
+    return (struct stream){.handle = handle, .number = FLAGS, .batched = true, .foreign = true};
+}
+
+bool stream_is_captured(CUstream handle)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return driver_get()->cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 CUstream stream_use(struct stream *s)
 {
     s->flagged = false, s->busy = true;

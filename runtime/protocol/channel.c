@@ -143,8 +143,17 @@ struct device *channel_device(const struct channel *c)
     return c->device;
 }
 
+/* Adds a message to the statistics: when it is enqueued, since nobody hears of a graph's launches. */
+static void count(const struct channel *c)
+{
+    struct typed_buffer p = typed_buffer_on(c->layout, c->device, c->call.buf, c->call.count);
+    if (c->call.sends) stats_add_sent(c->call.comm, c->call.peer, c->bytes);
+    typed_buffer_stats(&p, "stream", c->call.sends ? c->bytes : c->job.bytes, 0);
+}
+
 void channel_end_message(struct channel *c)
 {
+    if (c->state == CHANNEL_BOUND && !c->nothing) count(c);
     c->moved = false;
     c->message = MESSAGE_NONE;
 }

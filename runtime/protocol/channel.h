@@ -55,7 +55,7 @@ enum channel_message {
 };
 enum channel_message channel_message(const struct channel *c);
 void channel_set_message(struct channel *c, enum channel_message message);
-/* Ends the message in stridec_wait_on. */
+/* Ends the message in stridec_wait_on, and counts it if it is bound. */
 void channel_end_message(struct channel *c);
 /* Returns true for a receive from any source or of any tag: it can't be bound, and its partner does not know. */
 bool channel_wild(const struct channel *c);

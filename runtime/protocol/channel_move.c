@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "channel_internal.h"
 #include "device/device_internal.h"
-#include "pack/typed_buffer.h"
 #include "../../gen/gen.h"
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +130,7 @@ static int operate(const struct flags *f)
 static int launch_flags(const struct flags *f)
 {
     uint64_t at[GEN_FLAGS_MOST];
-    struct stream s = {.handle = f->stream, .number = FLAGS, .batched = true, .foreign = true};
+    struct stream s = stream_foreign(f->stream);
     if (f->shared || f->sets + f->waits < 2 || f->sets + f->waits > GEN_FLAGS_MOST) return 1;
     memcpy(at, f->set, (size_t)f->sets * sizeof *at);
     memcpy(at + f->sets, f->wait, (size_t)f->waits * sizeof *at);
@@ -152,25 +151,18 @@ void channel_moves_end(struct channel *c)
     typed_copy_end(&c->kept);
 }
 
-static bool is_captured(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return driver_get()->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 /* Moves the bytes of some receives. Buffers between layouts, which only long irregular pairs take, stay with the first
  * one while a graph may read them; else the stream is waited for. */
 static int move(struct channel *const channels[], int n, CUstream stream)
 {
     struct typed_copy_job jobs[JOBS_MOST];
     struct typed_copy_batch batch = {0};
-    struct stream s = {.handle = stream, .number = FLAGS, .batched = true, .foreign = true};
+    struct stream s = stream_foreign(stream);
     int launches = 0;
     for (int i = 0; i < n; i++) jobs[i] = channels[i]->job;
     int result = n ? typed_copy_move(&batch, channels[0]->device, &s, jobs, n, &launches) : 0;
     if (!batch.kept) return result;
-    if (!is_captured(stream)) {
+    if (!stream_is_captured(stream)) {
         driver_get()->cuStreamSynchronize(stream);
         typed_copy_end(&batch);
         return result;
@@ -269,18 +261,7 @@ int channels_start(struct channel *const channels[], int n, CUstream stream, boo
     return enter_and(start_entered, channels, n, stream);
 }
 
-/* Notes messages for the statistics: when they are enqueued, since no one hears of a graph's launches. */
-static void count(const struct channel *c)
-{
-    if (c->nothing) return;
-    struct typed_buffer p = typed_buffer_on(c->layout, c->device, c->call.buf, c->call.count);
-    if (c->call.sends) stats_add_sent(c->call.comm, c->call.peer, c->bytes);
-    typed_buffer_stats(&p, "stream", c->call.sends ? c->bytes : c->job.bytes, 0);
-}
-
 int channels_wait(struct channel *const channels[], int n, CUstream stream)
 {
-    int result = enter_and(wait_entered, channels, n, stream);
-    for (int i = 0; i < n && !result; i++) count(channels[i]);
-    return result;
+    return enter_and(wait_entered, channels, n, stream);
 }

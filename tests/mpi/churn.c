@@ -134,8 +134,8 @@ static void compare(const struct resources *half, const struct resources *end)
     /* A sanitizer keeps what is freed: it tells of no heap, and leaks are its own to find. */
     if (end->heap) expect(end->resident <= resident_allowed(half, end), "%lld bytes more are resident",
                           (long long)(end->resident - half->resident));
-    /* Of a buffer that the pool keeps since a layout was first interpreted, in which half depends on the worker's pace;
-     * and of whoever else is on the device, and of modules. */
+    /* The pool keeps a buffer once a layout was interpreted; in which half depends on the worker's pace. On a GPU others
+     * have memory, too, and modules. */
     int64_t others = end->simulated ? 8192 : 64 << 20;
     expect(end->device_bytes <= half->device_bytes + others, "%lld bytes more of device memory",
            (long long)(end->device_bytes - half->device_bytes));

@@ -95,7 +95,7 @@ static void expect_served(int got, const char *what)
     expect_result(got, plain ? STRIDEC_HOST : STRIDEC_OK, what);
 }
 
-/* Where the MPI carries a message, the first start does not know it yet. */
+/* The first start does not know yet whether the MPI carries a message. */
 static void steps(int sent, int received)
 {
     struct ring r;
@@ -226,7 +226,7 @@ static void launches(int n)
     report("%d launches", n);
 }
 
-/* What the MPI carries: host memory. And what nobody has to carry: to ranks that are none. */
+/* Messages of host memory, which the MPI carries; and to ranks that are none. */
 static void others(void)
 {
     int out[4] = {my_rank, 2, 3, 4}, in[4] = {0};

@@ -114,7 +114,7 @@ void test_captured_work(void **state)
     close_fixture(&f);
 }
 
-/* The same by the runtime, whose handles are the driver's; an empty graph, and a stream destroyed while captured. */
+/* Captures by the runtime, whose handles are the driver's; an empty graph, and a stream destroyed while captured. */
 void test_capture_by_the_runtime(void **state)
 {
     (void)state;
