@@ -109,10 +109,9 @@ int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
 
 /* Workaround (MPICH before 5.0): the request of MPI_Rget completes before the data of a derived type are in place
  * (4.0.2; 5.0.2 waits). A flush brings them. */
-
 int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
-    if (RGET_ENDS_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
+    if (RGET_ENDS_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush(target, win);
     if (rc == MPI_SUCCESS) o->read = op_begin(win, target);
     return args_keep(o, rc, request);
 }
@@ -170,14 +169,24 @@ static int sync_end(const struct rma_op *last, MPI_Win win, int rc)
     return failed ? unpacking_failed(win) : rc;
 }
 
-/* Defines a call that synchronises; `own` does it on stridec's own window w. */
-#define SYNCHRONISE(name, target, own, parameters, ...) \
+/* A local flush unpacks what came, once: where the MPI's may miss some, it is a flush. */
+#if GET_MISSES_LOCAL_FLUSH
+#define FLUSH_LOCAL Win_flush
+#define FLUSH_LOCAL_ALL Win_flush_all
+#else
+#define FLUSH_LOCAL Win_flush_local
+#define FLUSH_LOCAL_ALL Win_flush_local_all
+#endif
+
+/* Defines a call that synchronises, through the MPI's call `by`; `own` does it on stridec's own window w. */
+#define SYNCHRONISE(name, ...) SYNCHRONISE_BY(name, name, __VA_ARGS__)
+#define SYNCHRONISE_BY(name, by, target, own, parameters, ...) \
     int call_##name parameters \
     { \
         struct window *w = window_of(win); \
         if (w) return own; \
         const struct rma_op last = sync_begin(win, target); \
-        return sync_end(&last, win, next->name(__VA_ARGS__)); \
+        return sync_end(&last, win, next->by(__VA_ARGS__)); \
     }
 SYNCHRONISE(Win_fence, ALL_TARGETS, window_fence(w, assert), (const struct next *next, int assert, MPI_Win win),
             assert, win)
@@ -186,8 +195,10 @@ SYNCHRONISE(Win_unlock, rank, window_unlock(w, rank), (const struct next *next, 
 SYNCHRONISE(Win_unlock_all, ALL_TARGETS, window_unlock_all(w), (const struct next *next, MPI_Win win), win)
 SYNCHRONISE(Win_flush, rank, window_flush(w, rank), (const struct next *next, int rank, MPI_Win win), rank, win)
 SYNCHRONISE(Win_flush_all, ALL_TARGETS, window_flush_all(w), (const struct next *next, MPI_Win win), win)
-SYNCHRONISE(Win_flush_local, rank, window_flush(w, rank), (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_flush_local_all, ALL_TARGETS, window_flush_all(w), (const struct next *next, MPI_Win win), win)
+SYNCHRONISE_BY(Win_flush_local, FLUSH_LOCAL, rank, window_flush(w, rank),
+               (const struct next *next, int rank, MPI_Win win), rank, win)
+SYNCHRONISE_BY(Win_flush_local_all, FLUSH_LOCAL_ALL, ALL_TARGETS, window_flush_all(w),
+               (const struct next *next, MPI_Win win), win)
 
 int call_Win_free(const struct next *next, MPI_Win *win)
 {

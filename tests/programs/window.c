@@ -142,6 +142,7 @@ static void plan(struct op *o, struct chance *c)
         w->epoch[i] = (enum epoch)draw(c, EPOCHS);
         if (!w->own && (KNOWN_EPOCHS || (KNOWN_WIN_WAIT && w->epoch[i] == POST_START))) w->epoch[i] = FENCE;
         w->flush[i] = (enum flush)draw(c, FLUSHES);
+        if (KNOWN_FLUSH_LOCAL && !w->own && w->flush[i] >= FLUSH_LOCAL) w->flush[i] -= FLUSH_LOCAL - FLUSH;
         w->all_take_part[i] = once_in(c, 3) && w->epoch[i] != LOCK;
     }
     for (int i = 0; i < w->n; i++) plan_access(&w->access[i], c, w, o->strand->comms[w->comm].n[0]);
