@@ -123,11 +123,6 @@ static bool align_fits(const char *call, int align, struct reason *why)
 
 /* ---- blocks ---- */
 
-bool type_is_plain(const struct type *t)
-{
-    return t->tree->kind == TREE_DENSE && t->tree->off == 0 && t->size > 0 && type_extent(t) == t->size;
-}
-
 struct tree *type_block(int64_t at, int64_t length, const struct type *old, struct reason *why)
 {
     int64_t bytes;

@@ -28,8 +28,12 @@ static inline int64_t type_extent(const struct type *t)
     return t->ub - t->lb;   /* type_marked and type_over see to it that it fits */
 }
 
-/* Returns true if copies of the type make one block: it is its bytes, from 0 on, and nothing else. */
-bool type_is_plain(const struct type *t);
+/* Returns true if copies of the type make one block: it is its bytes, from 0 on, and nothing else. Without branches, for
+ * lists of types. */
+static inline bool type_is_plain(const struct type *t)
+{
+    return (t->tree->kind == TREE_DENSE) & (t->tree->off == 0) & (t->size > 0) & (type_extent(t) == t->size);
+}
 /* Returns `length` copies of old from `at` on, its extent apart: one node where they touch. */
 struct tree *type_block(int64_t at, int64_t length, const struct type *old, struct reason *why);
 

@@ -75,44 +75,34 @@ static int64_t first_offset(int64_t count, const int64_t at[], const int64_t len
     return first;
 }
 
-/* The types of a call's blocks, by block, or one for all. */
+/* The types of a call's blocks: that of block i is old[i * step], with step 0 where all have one. */
 struct olds {
     const struct type *const *old;
-    bool one;
+    int step;
 };
 
 static const struct type *old_of(const struct olds *o, int64_t i)
 {
-    return o->old[o->one ? 0 : i];
-}
-
-/* True if the types that blocks are of are plain. */
-static bool all_plain(const struct blocks *l, const struct olds *o)
-{
-    const struct type *last = NULL;   /* neighbours are mostly of one type */
-    for (int64_t i = 0; i < (o->one ? 1 : l->count); i++) {
-        if (o->old[i] == last || (!o->one && l->lengths[i] == 0))
-            continue;
-        if (!type_is_plain(last = o->old[i]))
-            return false;
-    }
-    return true;
+    return o->old[i * o->step];
 }
 
 /* Fills in the bytes of plain blocks, from the first block's place on. Returns how many are not empty; -1 if a number
- * does not fit. */
+ * does not fit, or a block is of a type that is not plain. No branches: types in turn would be guessed wrong. */
 static int64_t fill_plain(const struct blocks *l, const struct olds *o, struct tree_block block[], int64_t *first)
 {
     int64_t n = 0, at;
-    bool far = false;
+    bool bad = false;
     for (int64_t i = 0; i < l->count; i++) {
-        far |= __builtin_mul_overflow(l->displacements[i], l->unit, &at);
-        far |= __builtin_mul_overflow(l->lengths[i], old_of(o, i)->size, &block[n].len);
+        const struct type *old = old_of(o, i);
+        bool some = l->lengths[i] > 0;
+        bad |= some & !type_is_plain(old);
+        bad |= __builtin_mul_overflow(l->displacements[i], l->unit, &at);
+        bad |= __builtin_mul_overflow(l->lengths[i], old->size, &block[n].len);
         *first = n ? *first : at;
-        far |= __builtin_sub_overflow(at, *first, &block[n].off);
-        n += l->lengths[i] > 0;
+        bad |= __builtin_sub_overflow(at, *first, &block[n].off);
+        n += some;
     }
-    return far ? -1 : n;
+    return bad ? -1 : n;
 }
 
 /* Blocks of any types, or far apart: `at` is their places. Empty ones contribute nothing. */
@@ -137,16 +127,14 @@ static struct tree *any_blocks(const struct blocks *l, const int64_t at[], const
 /* The blocks as blocks if all are plain, else as a seq. NULL also where a displacement does not fit. */
 static struct tree *tree_of(const struct blocks *l, const struct olds *o, struct reason *why)
 {
-    if (all_plain(l, o)) {
-        int64_t first = 0;
-        struct tree_block *block = tree_blocks_room(l->count, why);
-        if (!block)
-            return NULL;
-        int64_t n = fill_plain(l, o, block, &first);
-        if (n >= 0)
-            return tree_blocks(first, n, block, why);
-        tree_blocks_drop(block);
-    }
+    int64_t first = 0;
+    struct tree_block *block = tree_blocks_room(l->count, why);
+    if (!block)
+        return NULL;
+    int64_t n = fill_plain(l, o, block, &first);
+    if (n >= 0)
+        return tree_blocks(first, n, block, why);
+    tree_blocks_drop(block);
     int64_t *at = bytes_of(l, why);
     struct tree *t = at ? any_blocks(l, at, o, why) : NULL;
     free(at);
@@ -181,7 +169,7 @@ static struct type *indexed_of(const struct blocks *l, struct reason *why)
     if (lengths_zero(l))
         return type_empty(why);
     if (!lengths_equal(l))
-        return type_of_list(l, &(struct olds){&l->old, true}, why);
+        return type_of_list(l, &(struct olds){&l->old, 0}, why);
     int64_t *at = bytes_of(l, why);
     struct type *t = at ? equal_blocks(l, at, why) : NULL;
     free(at);
@@ -225,5 +213,5 @@ struct type *type_struct(int64_t count, const int64_t blocklengths[], const int6
     if (count == 0)
         return type_empty(why);
     struct blocks l = {"struct", count, blocklengths, 0, displacements, 1, NULL};
-    return type_of_list(&l, &(struct olds){old, false}, why);
+    return type_of_list(&l, &(struct olds){old, 1}, why);
 }

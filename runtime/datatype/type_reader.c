@@ -207,43 +207,46 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
 
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
 
-/* The types inside a type. A struct names the same few again and again: they are read once. */
-#define RECENT 8
+/* The types inside a type. A struct names the same few again and again: they are read once, and found at a place that
+ * their handle gives, without a search, whose end would be guessed wrong. */
+#define PLACES 32
 struct inner {
     MPI_Datatype handle;
     struct type *type;   /* NULL: free entry */
     bool named;
 };
 struct inners {
-    struct inner recent[RECENT];
+    struct inner known[PLACES];
     struct type **old, **owned;   /* one for each handle; those that were read */
     int n;                        /* that are owned */
+    bool derived;                 /* some are derived */
 };
 
-static const struct inner *inner_find(const struct inners *in, MPI_Datatype handle)
+static unsigned place_of(MPI_Datatype handle)
 {
-    for (const struct inner *e = in->recent; e < in->recent + RECENT && e->type; e++)
-        if (e->handle == handle) return e;
-    return NULL;
+    return (unsigned)(((uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u) >> 59);
 }
+_Static_assert(PLACES == 1 << (64 - 59), "places");
 
 /* Returns the type of a handle; NULL on failure. */
 static struct type *inner_type(struct inners *in, MPI_Datatype handle, struct reading *r, struct reason *why)
 {
-    const struct inner *e = inner_find(in, handle);
-    struct type *t = e ? e->type : read_some(handle, r, why);
-    if (!t || e) return t;
-    in->recent[in->n % RECENT] = (struct inner){handle, t, r->named};
+    struct inner *e = &in->known[place_of(handle)];
+    if (e->type && e->handle == handle) return e->type;
+    struct type *t = read_some(handle, r, why);
+    if (!t) return NULL;
+    *e = (struct inner){handle, t, r->named};
+    in->derived |= !r->named;
     return in->owned[in->n++] = t;
 }
 
 /* Frees the types, and the handles that are not predefined. */
-static void inners_free(struct inners *in, struct contents *c)
+static void inners_free(struct inners *in, struct contents *c, bool all_read)
 {
     for (int i = 0; i < in->n; i++) type_free(in->owned[i]);
-    for (int i = 0; i < c->ntypes; i++) {
-        const struct inner *e = inner_find(in, c->types[i]);
-        if (!e || !e->named) contents_free_handle(&c->types[i]);
+    for (int i = 0; i < c->ntypes && (in->derived || !all_read); i++) {
+        const struct inner *e = &in->known[place_of(c->types[i])];
+        if (!e->type || e->handle != c->types[i] || !e->named) contents_free_handle(&c->types[i]);
     }
 }
 
@@ -262,7 +265,7 @@ static struct type *read_derived(MPI_Datatype datatype, struct contents *c, stru
         int n = 0;
         while (n < c->ntypes && (in.old[n] = inner_type(&in, c->types[n], r, why))) n++;
         if (n == c->ntypes) t = read(c, in.old, why);
-        inners_free(&in, c);
+        inners_free(&in, c, n == c->ntypes);
     }
     free(in.old), free(in.owned);
     contents_free(c);
