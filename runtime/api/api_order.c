@@ -4,9 +4,11 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/self_comm.h"
+#include "collective/neighbor_stream.h"
 #include "device/device.h"
 #include "protocol/channel.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* The requests of a call: those that are bound go by the stream, the others by the MPI. */
 struct order {
@@ -57,6 +59,77 @@ static int cannot_capture(const char *why)
 {
     log_write(LOG_WARN, "a captured stream: a request can't be part of the graph: %s", why);
     return STRIDEC_UNABLE;
+}
+
+/* ---- collectives: their messages take their place in a call's list ---- */
+
+struct list {
+    int n;
+    MPI_Request *request;
+};
+
+static void list_end(struct list *l)
+{
+    free(l->request);
+}
+
+static bool list_add(struct list *l, int n, const MPI_Request requests[])
+{
+    MPI_Request *more = realloc(l->request, (size_t)(l->n + n + 1) * sizeof *more);
+    if (!more) return false;
+    l->request = more;
+    if (n) memcpy(l->request + l->n, requests, (size_t)n * sizeof *more);
+    l->n += n;
+    return true;
+}
+
+static int make_one(const struct channel_call *c, MPI_Request *request)
+{
+    void *buf = (void *)(uintptr_t)c->buf;
+#if MPI_VERSION >= 4
+    return c->sends ? MPI_Send_init_c(buf, c->count, c->type, c->peer, c->tag, c->comm, request)
+                    : MPI_Recv_init_c(buf, c->count, c->type, c->peer, c->tag, c->comm, request);
+#else   /* no call has had longer counts */
+    return c->sends ? MPI_Send_init(buf, (int)c->count, c->type, c->peer, c->tag, c->comm, request)
+                    : MPI_Recv_init(buf, (int)c->count, c->type, c->peer, c->tag, c->comm, request);
+#endif
+}
+
+/* Makes persistent requests, as the program would: stridec serves them. Returns false on failure. */
+static bool make(struct neighbor_messages *m)
+{
+    int rc = MPI_SUCCESS;
+    interpose_depth--;
+    for (int i = 0; i < m->n && rc == MPI_SUCCESS; i++) rc = make_one(&m->call[i], &m->request[i]);
+    interpose_depth++;
+    return m->made = rc == MPI_SUCCESS;
+}
+
+/* Lists the requests of a start. Returns STRIDEC_OK, or why it can't. */
+static int list_starts(struct list *l, int n, const MPI_Request requests[], stridec_stream stream)
+{
+    *l = (struct list){0};
+    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
+    for (int i = 0; i < n; i++) {
+        struct neighbor_messages *m = requests[i] == MPI_REQUEST_NULL ? NULL : neighbor_stream_of(requests[i]);
+        if (m && !m->made && driver_get() && stream_is_captured((CUstream)stream))
+            return cannot_capture("start it once outside of a graph first");
+        if (m && !m->made && !make(m)) return STRIDEC_FAILED;
+        if (!list_add(l, m ? m->n : 1, m ? m->request : &requests[i])) return STRIDEC_FAILED;
+    }
+    return STRIDEC_OK;
+}
+
+/* Lists the requests of a wait: collectives that have no messages are the MPI's. */
+static int list_waits(struct list *l, int n, const MPI_Request requests[])
+{
+    *l = (struct list){0};
+    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
+    for (int i = 0; i < n; i++) {
+        struct neighbor_messages *m = requests[i] == MPI_REQUEST_NULL ? NULL : neighbor_stream_made(requests[i]);
+        if (!list_add(l, m ? m->n : 1, m ? m->request : &requests[i])) return STRIDEC_FAILED;
+    }
+    return STRIDEC_OK;
 }
 
 /* ---- start ---- */
@@ -152,10 +225,12 @@ static int start(struct order *o, int n, const MPI_Request requests[])
 
 int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
-    struct order o;
-    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
-    int result = order_begin(&o, n, stream) ? start(&o, n, requests) : STRIDEC_FAILED;
-    order_end(&o);
+    struct order o = {0};
+    struct list l;
+    int result = list_starts(&l, n, requests, stream);
+    if (result == STRIDEC_OK)
+        result = order_begin(&o, l.n, stream) ? start(&o, l.n, l.request) : STRIDEC_FAILED;
+    order_end(&o), list_end(&l);
     return result;
 }
 
@@ -237,9 +312,10 @@ static int wait(struct order *o, int n, const MPI_Request requests[])
 
 int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)
 {
-    struct order o;
-    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
-    int result = order_begin(&o, n, stream) ? wait(&o, n, requests) : STRIDEC_FAILED;
-    order_end(&o);
+    struct order o = {0};
+    struct list l;
+    int result = list_waits(&l, n, requests);
+    if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? wait(&o, l.n, l.request) : STRIDEC_FAILED;
+    order_end(&o), list_end(&l);
     return result;
 }

@@ -162,10 +162,12 @@ static inline int stridec_synchronize(stridec_stream stream)
     return result == 3 || result == 201 ? 0 : result;   /* no context: there is no work to wait for */
 }
 
-/* Start, and complete, n persistent requests (MPI_Send_init and its kin, MPI_Recv_init) in the order of `stream`:
- * messages hold what earlier work of the stream has written, and later work finds what was received, and may write
- * what was sent. They replace MPI_Startall and MPI_Waitall. The requests stay inactive for the MPI. Null requests are
- * ignored; so are requests in stridec_wait_on that were not started.
+/* Start, and complete, n persistent requests in the order of `stream`: messages (MPI_Send_init and its kin,
+ * MPI_Recv_init), and collectives that are no reductions, as MPI_Neighbor_alltoallw_init. They hold what earlier work
+ * of the stream has written; later work finds what was received, and may write what was sent. The calls replace
+ * MPI_Startall and MPI_Waitall. The requests stay inactive for the MPI. Null requests are ignored; so are requests in
+ * stridec_wait_on that were not started. A collective is a message for each pair of ranks: what is said of messages
+ * here, and of both partners, is true of it and of all its ranks.
  *
  * Both partners of a message call stridec_start_on for it, always; the requests were made after CUDA's start
  * (cudaSetDevice) in each process. At the first time they bind: stridec_start_on waits for the stream, and
@@ -184,7 +186,7 @@ static inline int stridec_synchronize(stridec_stream stream)
  *
  * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
  * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node,
- * data in host memory or in several allocations, other persistent requests than messages, or no library;
+ * data in host memory or in several allocations, a collective that stridec leaves to the MPI, or no library;
  * STRIDEC_UNABLE: `stream` is captured, and a request was not bound before or is the MPI's (the log says which):
  * nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE,
  * MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */

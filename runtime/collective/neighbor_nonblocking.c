@@ -13,6 +13,7 @@
 #include "base/reserve.h"
 #include "base/self_comm.h"
 #include "neighbor_exchange.h"
+#include "neighbor_stream.h"
 #include "protocol/placement.h"
 #include "protocol/rndv_send.h"
 #include "request/request_ops.h"
@@ -39,6 +40,7 @@ struct nb_exchange {
     int token;           /* tag of the message to the own rank */
     bool persistent;     /* the edges own their types */
     struct neighbor_work *work;   /* or NULL */
+    struct neighbor_messages *messages;   /* of neighbor_stream_of, or NULL */
     struct nb_exchange *next;
 };
 
@@ -130,6 +132,7 @@ static void release(void *of)
 {
     struct nb_exchange *d = of;
     if (d->work) d->work->free(d->work);
+    neighbor_messages_free(d->messages);
     if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
     neighbor_topology_put(d->x.e);
     exchange_put(d);
@@ -274,6 +277,35 @@ static bool start(struct record *r, void *of, struct starts *s)
 }
 
 static const struct request_ops ops = {.free = release, .start = start, .step = step, .end = end};
+
+/* ---- in stream order ---- */
+
+static atomic_int with_messages;
+
+struct neighbor_messages *neighbor_stream_of(MPI_Request request)
+{
+    struct nb_exchange *d = record_object(request, &ops);
+    if (!d || !d->persistent || d->work) return NULL;
+    if (!d->messages && (d->messages = neighbor_messages_new(d->x.e, d->x.tag + 1, d->x.tags)))
+        atomic_fetch_add(&with_messages, 1);
+    return d->messages;
+}
+
+struct neighbor_messages *neighbor_stream_made(MPI_Request request)
+{
+    const struct nb_exchange *d =
+        atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
+    return d && d->messages && d->messages->made ? d->messages : NULL;
+}
+
+struct neighbor_messages *neighbor_stream_take(MPI_Request request)
+{
+    struct nb_exchange *d =
+        atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
+    struct neighbor_messages *m = d ? d->messages : NULL;
+    if (m) d->messages = NULL, atomic_fetch_sub(&with_messages, 1);
+    return m;
+}
 
 bool neighbor_nonblocking_take(struct args_set *o)
 {

@@ -1,5 +1,6 @@
 /* wait.c: completes requests (completion_set.h). */
 #include "base/backoff.h"
+#include "collective/neighbor_stream.h"
 #include "next.h"
 #include "protocol/channel.h"
 #include "request/completion_set.h"
@@ -283,10 +284,18 @@ int call_Cancel(const struct next *next, MPI_Request *request)
     return request && (record_held(*request) || record_has_steps(*request)) ? MPI_SUCCESS : next->Cancel(request);
 }
 
+/* Frees the messages that a collective has become for stridec_start_on. */
+static void free_messages(const struct next *next, MPI_Request request)
+{
+    struct neighbor_messages *m = neighbor_stream_take(request);
+    for (int i = 0; m && m->made && i < m->n; i++) call_Request_free(next, &m->request[i]);
+    neighbor_messages_free(m);
+}
+
 int call_Request_free(const struct next *next, MPI_Request *request)
 {
+    if (request) free_messages(next, *request), channel_freed(*request);
     struct record *r = request ? record_take(*request) : NULL;
-    if (request) channel_freed(*request);
     if (!r || !record_freed(r)) return next->Request_free(request);
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;

@@ -250,6 +250,14 @@ bool record_has_steps(MPI_Request request)
     return record_any_steps() && ask(request, has_steps);
 }
 
+void *record_object(MPI_Request request, const struct request_ops *ops)
+{
+    struct record *r = record_take(request);
+    void *of = r && r->ops == ops ? r->of : NULL;
+    if (r) record_keep(r);
+    return of;
+}
+
 bool record_any_rndv(void)
 {
     return atomic_load_explicit(&record_rndvs, memory_order_relaxed) != 0;

@@ -33,6 +33,8 @@ struct request_ops {
 
 /* Adds a record, which takes `of`. Errors are raised on comm; MPI_COMM_NULL: on MPI_COMM_WORLD. */
 void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent);
+/* Returns the object of a request's record with these operations; NULL if there is none. */
+void *record_object(MPI_Request request, const struct request_ops *ops);
 /* Adds a record of a persistent receive that the MPI serves. It is not counted, so that stubs leave such requests to
  * the MPI, until the receive takes a probed message. */
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm);

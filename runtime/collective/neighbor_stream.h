@@ -1,0 +1,27 @@
+/* neighbor_stream.h: a persistent collective that goes edge by edge (neighbor_topology.h) as persistent messages, which
+ * stridec_start_on puts into the order of a stream: one for each edge with bytes, on the topology's communicator. */
+#ifndef STRIDEC_NEIGHBOR_STREAM_H
+#define STRIDEC_NEIGHBOR_STREAM_H
+#include "neighbor_topology.h"
+#include "protocol/channel.h"
+
+struct neighbor_messages {
+    int n;
+    bool made;                   /* the requests are the MPI's; the caller of neighbor_stream_of makes them */
+    struct channel_call *call;   /* in an order that suits both partners */
+    MPI_Request *request;
+};
+
+/* Describes the edges of an operation that has `tags` tags from `tag` on. Returns NULL without memory. */
+struct neighbor_messages *neighbor_messages_new(const struct neighbor_topology *e, int tag, int tags);
+void neighbor_messages_free(struct neighbor_messages *m);   /* not the requests; NULL is allowed */
+
+/* neighbor_nonblocking.c. Returns the messages of a request, described at the first call; NULL if it is no such
+ * collective. The request owns them. */
+struct neighbor_messages *neighbor_stream_of(MPI_Request request);
+/* Returns the messages that have been made, or NULL. Quick where no request has any. */
+struct neighbor_messages *neighbor_stream_made(MPI_Request request);
+/* Takes them from their request, which is being freed; NULL if there are none. The caller frees the requests. */
+struct neighbor_messages *neighbor_stream_take(MPI_Request request);
+
+#endif
