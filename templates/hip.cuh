@@ -25,6 +25,10 @@ __device__ __forceinline__ void __syncthreads()
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+__device__ __forceinline__ void __threadfence()
+{
+    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+}
 /* The empty scope is the system's. */
 __device__ __forceinline__ void __threadfence_system()
 {
@@ -37,6 +41,10 @@ template <class T> __device__ __forceinline__ T __ldg(const T *at)
 template <class T> __device__ __forceinline__ T atomicExch(T *at, T value)
 {
     return __hip_atomic_exchange(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T> __device__ __forceinline__ T atomicAdd(T *at, T value)
+{
+    return __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 __device__ __forceinline__ unsigned int __umulhi(unsigned int a, unsigned int b)
 {

@@ -76,7 +76,7 @@ template <class OFFSET>
 static __device__ __forceinline__ void stridec_link_all(const struct stridec_link &job, const OFFSET *from,
                                                         const OFFSET *to, unsigned int many)
 {
-    switch (job.code >> 23) {
+    switch (job.code >> 23 & 7) {
 @ for log, width in ipairs { 2, 4, 8, 16 } do
     case @(log): stridec_link_words<@(width)>(job, from, to, many); break;
 @ end
@@ -100,18 +100,19 @@ static __device__ __forceinline__ void stridec_link_interpret(const struct strid
 {
     const unsigned int at = (block - job.first) * STRIDEC_THREADS + threadIdx.x;
     if (at >= job.words) return;
-    const unsigned long long rest = (unsigned long long)(job.start + at) << (job.code >> 23);
+    const unsigned long long rest = (unsigned long long)(job.start + at) << (job.code >> 23 & 7);
     const long long from = stridec_link_walk(job, 0, rest), to = stridec_link_walk(job, 1, rest);
     stridec_link_all(job, &from, &to, 1);
 }
 
 /* A block's part of one job with levels: STRIDEC_EACH words a thread, a block's threads apart. */
 template <bool PROGRAMS>
-static __device__ __forceinline__ void stridec_link_move(const struct stridec_link &job, unsigned int block)
+static __device__ __forceinline__ void stridec_link_move(const struct stridec_link &job, unsigned int block,
+                                                         unsigned int threads)
 {
-    const unsigned int first = (block - job.first) * STRIDEC_THREADS * STRIDEC_EACH + threadIdx.x;
+    const unsigned int first = (block - job.first) * threads * STRIDEC_EACH + threadIdx.x;
     const unsigned int levels = job.code >> 20 & 7, outermost = levels - 1;
-    const unsigned int many = (job.words - first + STRIDEC_THREADS - 1) / STRIDEC_THREADS;
+    const unsigned int many = (job.words - first + threads - 1) / threads;
     unsigned int rest[STRIDEC_EACH];
     int from[STRIDEC_EACH], to[STRIDEC_EACH];
 
@@ -122,7 +123,7 @@ static __device__ __forceinline__ void stridec_link_move(const struct stridec_li
     if (first >= job.words) return;
 #pragma unroll
     for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
-        rest[i] = job.start + first + i * STRIDEC_THREADS;
+        rest[i] = job.start + first + i * threads;
         from[i] = to[i] = 0;
     }
 #pragma unroll 1
@@ -159,11 +160,17 @@ stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<"
     const struct stridec_link *const job = a.job;
 @   end
     for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x)
-        stridec_link_move<@(programs)>(job[stridec_link_of(job, a.n, block)], block);
+        stridec_link_move<@(programs)>(job[stridec_link_of(job, a.n, block)], block, STRIDEC_THREADS);
     stridec_done(a);
 }
 
 @ end
+static __device__ __forceinline__ void stridec_await(unsigned long long at)
+{
+    volatile unsigned int *const word = (volatile unsigned int *)at;
+    while (*word != 1) continue;
+}
+
 /* Words by which streams wait for each other: struct stridec_flags of gen/gen.h. */
 struct stridec_flag_list {
     unsigned int sets, waits;
@@ -175,9 +182,52 @@ extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_lis
     for (unsigned int i = threadIdx.x; i < a.sets; i += blockDim.x) *(volatile unsigned int *)a.at[i] = 1;
     __syncthreads();   /* a rank may wait for itself */
     for (unsigned int i = threadIdx.x; i < a.waits; i += blockDim.x) {
-        volatile unsigned int *const word = (volatile unsigned int *)a.at[a.sets + i];
-        while (*word != 1) continue;
-        *word = 0;
+        stridec_await(a.at[a.sets + i]);
+        *(volatile unsigned int *)a.at[a.sets + i] = 0;
     }
     __threadfence_system();
+}
+
+/* Links that wait for words: struct stridec_exchange of gen/gen.h. */
+struct stridec_exchange_list {
+    unsigned long long ended;
+    unsigned int n, blocks;
+    unsigned int ready, sets, ends, unused;
+    unsigned long long at[@(exchange.words)];
+    struct stridec_link job[@(exchange.links)];
+};
+extern "C" __global__ void __launch_bounds__(@(exchange.threads))
+stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
+{
+    __shared__ unsigned int before;
+    unsigned int awaited = a.ready;   /* none */
+    for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x) {
+        const struct stridec_link &job = a.job[stridec_link_of(a.job, a.n, block)];
+        if (job.code >> 26 != awaited) {
+            awaited = job.code >> 26;
+            if (threadIdx.x == 0) {
+                stridec_await(a.at[awaited]);
+                __threadfence_system();
+            }
+            __syncthreads();
+        }
+        stridec_link_move<false>(job, block, blockDim.x);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        before = atomicAdd((unsigned int *)a.ended, 1u);
+    }
+    __syncthreads();
+    if (before != gridDim.x - 1) return;
+    /* All others have ended. */
+    if (threadIdx.x == 0) *(volatile unsigned int *)a.ended = 0;
+    if (threadIdx.x < a.ready) *(volatile unsigned int *)a.at[threadIdx.x] = 0;
+    __threadfence_system();
+    __syncthreads();
+    if (threadIdx.x < a.sets) *(volatile unsigned int *)a.at[a.ready + threadIdx.x] = 1;
+    if (threadIdx.x < a.ends) {
+        stridec_await(a.at[a.ready + a.sets + threadIdx.x]);
+        *(volatile unsigned int *)a.at[a.ready + a.sets + threadIdx.x] = 0;
+    }
 }

@@ -114,8 +114,7 @@ static int move_with_others(struct typed_copy_batch *b, struct device *d, struct
     return result;
 }
 
-/* Requests the module for lists. Returns NULL while it is not ready, and where copies are asked for. */
-static struct module *ready_for_lists(struct device *d)
+struct module *typed_copy_module(struct device *d)
 {
     struct module *m = env_get()->engine == ENV_ENGINE_COPY ? NULL : module_of(&kernel_typed_copy, d);
     return m && module_request(m) == STAGE_READY ? m : NULL;
@@ -128,7 +127,7 @@ int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream 
     struct typed_copy_list list;
     int many = 0, done = 0, result = 0;
     for (int i = 0; i < n; i++) many += jobs[i].bytes > 0;
-    if (many) copy_list_begin(&list, ready_for_lists(d), room, LIST_LINKS);
+    if (many) copy_list_begin(&list, typed_copy_module(d), room, LIST_LINKS);
     for (int i = 0; i < n && result == 0; i++) {
         if (jobs[i].bytes <= 0) continue;
         result = many == 1 ? move_alone(b, d, s, &jobs[i], &list, &done)
@@ -138,22 +137,6 @@ int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream 
     if (many && result == 0) result = copy_list_launch(&list, b, d, s, &done);
     if (launches) *launches += done;
     return result;
-}
-
-int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], int sets, int waits)
-{
-    struct module *m = ready_for_lists(d);
-    struct stridec_flags a = {.sets = (uint32_t)sets, .waits = (uint32_t)waits};
-    void *arguments[] = {&a};
-    if (!m) return 1;
-    int most = sets > waits ? sets : waits;
-    memcpy(a.at, at, (size_t)(sets + waits) * sizeof *at);
-    CUresult r = driver_get()->cuLaunchKernel(m->flags, 1, 1, 1, (unsigned)(most < 32 ? 32 : most), 1, 1, 0,
-                                              stream_use(s), arguments, NULL);
-    if (r == CUDA_SUCCESS) return 0;
-    if (!driver_lost(r))
-        log_write(LOG_ERROR, "the kernel of flags was refused by device %d: %s", d->ordinal, driver_error(r));
-    return -1;
 }
 
 static void ask(struct kernel *k, struct device *d, bool wait)

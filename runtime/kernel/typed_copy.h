@@ -39,10 +39,22 @@ struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d
 /* Frees the buffers of b, after the stream has been waited for. */
 void typed_copy_end(struct typed_copy_batch *b);
 
-/* Enqueues on s a kernel for words of device memory, GEN_FLAGS_MOST at most: after all earlier work it stores 1 to the
- * first `sets`, then waits until each of the next `waits` is 1, and stores 0 there. Returns 0; -1 (logged); or 1: its
- * module is not ready. */
+/* typed_copy_order.c. Enqueues on s a kernel for words of device memory, GEN_FLAGS_MOST at most: after all earlier work
+ * it stores 1 to the first `sets`, then waits until each of the next `waits` is 1, and stores 0 there. Returns 0; -1
+ * (logged); or 1: its module is not ready. */
 int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], int sets, int waits);
+/* Words of device memory that jobs of one launch wait for and set. Lists of addresses. */
+struct typed_copy_words {
+    const uint64_t *ready;   /* one for each job: it waits for 1; 0 is stored there when all jobs are done */
+    int sets, ends;
+    const uint64_t *set;     /* then 1 is stored here, */
+    const uint64_t *end;     /* these are waited for, and 0 is stored there */
+    uint64_t ended;          /* a word of the launch's own, 0 between launches */
+};
+/* Enqueues all jobs as one kernel that waits for their words itself. Returns 0; -1 (logged); or 1: it can't, and has
+ * done nothing. Its blocks occupy multiprocessors while they wait, half of them at most. */
+int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_copy_job *jobs, int n,
+                        const struct typed_copy_words *w);
 
 /* Requests the best modules for these jobs in the background; never waits. For persistent requests and first uses. */
 void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n);

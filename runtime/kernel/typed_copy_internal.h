@@ -7,6 +7,9 @@
 /* Returns true if the job's bytes are contiguous on this side. */
 bool typed_copy_is_plain(const struct typed_copy_side *side, int64_t bytes);
 
+/* typed_copy.c. Requests the module for lists. Returns NULL while it is not ready, and where copies are asked for. */
+struct module *typed_copy_module(struct device *d);
+
 /* typed_copy_strided.c. Describes the job, from packed byte `begin` on, as at most two links. Returns their number, or
  * 0 if a side is not a nest of strides or the counts do not fit together. Does not set out[].first. */
 #define NEST_LINKS 2
@@ -19,7 +22,7 @@ int typed_copy_interpret(const struct typed_copy_job *job, struct device *d, str
 #define LIST_LINKS 256
 struct typed_copy_list {
     struct module *module;   /* NULL: no list is possible now */
-    int n, room;
+    int n, room, threads;    /* of a block */
     uint32_t blocks;
     bool programs;           /* a link is interpreted */
     struct stridec_link *job;   /* the caller's, `room` links */

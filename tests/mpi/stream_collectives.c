@@ -14,6 +14,7 @@
 #include "../../runtime/api/stridec.h"
 #include "check.h"
 #include "persistent.h"
+#include "resources.h"
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,18 @@ static void refused(const struct kind *k, struct field *f)
     field_free(&fresh);
 }
 
+/* In a world of one rank, where no other process shares the GPU: one kernel tells, one waits, moves and answers. */
+static void counted(const struct kind *k, struct field *f)
+{
+    struct resources before, after;
+    field_fetch(f);
+    resources_now(&before);
+    exchange(f, false, k->name);
+    field_fetch(f);
+    resources_now(&after);
+    if (before.simulated) expect_equal(after.launches - before.launches, 2, "launches of a step");
+}
+
 static void run(const struct kind *k)
 {
     struct field f;
@@ -231,6 +244,7 @@ static void run(const struct kind *k)
     if (k->make(&f) != MPI_SUCCESS) expect(false, "%s: no request", k->name);
     steps(k, &f);
     if (!plain) launches(k, &f), refused(k, &f), steps(k, &f);
+    if (!plain && num_ranks == 1) counted(k, &f);
     field_free(&f);
     report("%s", k->name);
 }
