@@ -42,9 +42,11 @@ struct way {
     void (*exchange)(void *halo);
     void (*end)(struct halo *h);
     const char *without;        /* says why begin returned false */
+    bool apart;                 /* exchanges nothing: no bytes are compared */
 };
 extern const struct way way_isend, way_neighbor, way_persistent;   /* halo_ways.c: subarrays, straight from the block */
 extern const struct way way_stream, way_graph;   /* halo_stream.c: persistent requests in stream order */
+extern const struct way way_kernel, way_kernel_graph;   /* a kernel in a graph, alone and before the exchange */
 extern const struct way way_packed;    /* halo_packed.c: MPI_Pack, MPI_Alltoallv, MPI_Unpack */
 extern const struct way way_hand;      /* halo_hand.c: fused kernels and contiguous messages */
 extern const struct way way_link, way_link_read;   /* halo_link.c: a kernel writes, or reads, memory of other ranks */

@@ -136,4 +136,4 @@ static void hand_exchange(void *halo)
 }
 
 const struct way way_hand = { "hand-written", false, hand_begin, hand_exchange, hand_end,
-                              "its kernels did not compile" };
+                              "its kernels did not compile", false };

@@ -265,5 +265,5 @@ static void link_exchange(void *halo)
 }
 
 static const char needs[] = "its kernel did not compile, or CUDA IPC does not map the memory of other ranks";
-const struct way way_link = { "link", false, write_begin, link_exchange, link_end, needs };
-const struct way way_link_read = { "link, reading", false, read_begin, link_exchange, link_end, needs };
+const struct way way_link = { "link", false, write_begin, link_exchange, link_end, needs, false };
+const struct way way_link_read = { "link, reading", false, read_begin, link_exchange, link_end, needs, false };

@@ -1,5 +1,5 @@
 /* halo_stream.c: the exchange in the order of a CUDA stream: persistent requests that stridec_start_on starts, and the
- * same captured into a graph, which is launched each time. */
+ * same captured into a graph, which is launched each time; in one graph with a kernel, and that kernel alone. */
 #include "../runtime/api/stridec.h"
 #include "halo.h"
 #include <stdlib.h>
@@ -8,6 +8,7 @@ struct order {
     MPI_Request request[2 * NEIGHBOURS];
     cudaStream_t stream;
     cudaGraphExec_t graph;
+    float *out;               /* what the kernel writes */
 };
 
 /* Whether the messages go without the host; the first exchange binds the ranks. */
@@ -23,7 +24,7 @@ static bool stream_begin(struct halo *h)
 {
     struct order *o = h->way = host_new(sizeof(*o));
 
-    o->graph = NULL;
+    o->graph = NULL, o->out = NULL;
     for (int s = 0; s < NEIGHBOURS; s++) {
         MPI_Recv_init(h->block, 1, h->recv[s], h->peer[s], OPPOSITE(s), h->grid, &o->request[s]);
         MPI_Send_init(h->block, 1, h->send[s], h->peer[s], s, h->grid, &o->request[NEIGHBOURS + s]);
@@ -43,18 +44,54 @@ static void stream_end(struct halo *h)
     for (int i = 0; i < 2 * NEIGHBOURS; i++)
         MPI_Request_free(&o->request[i]);
     CUDA(cudaStreamDestroy(o->stream));
+    if (o->out)
+        CUDA(cudaFree(o->out));
     free(o);
 }
 
-static bool graph_begin(struct halo *h)
+/* A step of Jacobi's method on the inner cells, into memory of its own. */
+static void compute(const struct halo *h, const struct order *o)
+{
+    static const char source[] =
+        "extern \"C\" __global__ void jacobi(const float *u, float *out, int n, int side, int radius) {\n"
+        "    const int x = blockIdx.x * blockDim.x + threadIdx.x + radius;\n"
+        "    const int y = blockIdx.y + radius, z = blockIdx.z + radius;\n"
+        "    if (x >= n + radius) return;\n"
+        "    const long long row = side, plane = row * side, at = z * plane + y * row + x;\n"
+        "    out[at] = (u[at - 1] + u[at + 1] + u[at - row] + u[at + row] + u[at - plane] + u[at + plane]) / 6;\n"
+        "}\n";
+    static CUfunction kernel;
+    static __typeof__(cuLaunchKernel) *launch;
+    const float *block = h->block;
+    float *out = o->out;
+    int n = h->n, side = h->side, radius = h->radius;
+    void *arguments[] = { &block, &out, &n, &side, &radius };
+
+    if (!launch)
+        *(void **)&launch = driver_symbol("cuLaunchKernel");
+    if (!kernel)
+        kernel = source_kernel(source, "jacobi");
+    if (kernel)
+        launch(kernel, (unsigned)(n + 127) / 128, (unsigned)n, (unsigned)n, 128, 1, 1, 0, (CUstream)o->stream,
+               arguments, NULL);
+}
+
+static bool capture(struct halo *h, bool computes, bool exchanges)
 {
     cudaGraph_t graph;
     struct order *o;
 
     stream_begin(h);
     o = h->way;
+    if (computes) {
+        o->out = device_new(h->cells * sizeof(float));
+        compute(h, o);   /* compiles it */
+        CUDA(cudaStreamSynchronize(o->stream));
+    }
     CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
-    bool captured = exchange(o) == STRIDEC_OK;
+    if (computes)
+        compute(h, o);
+    bool captured = !exchanges || exchange(o) == STRIDEC_OK;
     CUDA(cudaStreamEndCapture(o->stream, &graph));
     if (captured)
         CUDA(cudaGraphInstantiateWithFlags(&o->graph, graph, 0));
@@ -62,6 +99,21 @@ static bool graph_begin(struct halo *h)
     if (!captured)
         stream_end(h);
     return captured;
+}
+
+static bool graph_begin(struct halo *h)
+{
+    return capture(h, false, true);
+}
+
+static bool kernel_begin(struct halo *h)
+{
+    return capture(h, true, false);
+}
+
+static bool kernel_graph_begin(struct halo *h)
+{
+    return capture(h, true, true);
 }
 
 static void stream_exchange(void *halo)
@@ -80,6 +132,10 @@ static void graph_exchange(void *halo)
     CUDA(cudaStreamSynchronize(o->stream));
 }
 
-const struct way way_stream = { "stream order", true, stream_begin, stream_exchange, stream_end, NULL };
+const struct way way_stream = { "stream order", true, stream_begin, stream_exchange, stream_end, NULL, false };
 const struct way way_graph = { "one graph", true, graph_begin, graph_exchange, stream_end,
-                               "the MPI carries the messages" };
+                               "the MPI carries the messages", false };
+const struct way way_kernel = { "a kernel alone, one graph", true, kernel_begin, graph_exchange, stream_end, NULL,
+                                true };
+const struct way way_kernel_graph = { "a kernel and the halo, one graph", true, kernel_graph_begin, graph_exchange,
+                                      stream_end, "the MPI carries the messages", false };

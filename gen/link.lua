@@ -91,7 +91,7 @@ function link.source(p, title, read)
     entries = p.sides and entries(p),
     levels = LEVELS,
     flags = FLAGS,
-    exchange = EXCHANGE,
+    exchange = not p.sides and EXCHANGE,
     in_place = true,
     loads = {},
     exchanges = false,

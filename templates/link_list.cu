@@ -165,12 +165,6 @@ stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<"
 }
 
 @ end
-static __device__ __forceinline__ void stridec_await(unsigned long long at)
-{
-    volatile unsigned int *const word = (volatile unsigned int *)at;
-    while (*word != 1) continue;
-}
-
 /* Words by which streams wait for each other: struct stridec_flags of gen/gen.h. */
 struct stridec_flag_list {
     unsigned int sets, waits;
@@ -205,10 +199,7 @@ stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
         const struct stridec_link &job = a.job[stridec_link_of(a.job, a.n, block)];
         if (job.code >> 26 != awaited) {
             awaited = job.code >> 26;
-            if (threadIdx.x == 0) {
-                stridec_await(a.at[awaited]);
-                __threadfence_system();
-            }
+            if (threadIdx.x == 0) stridec_await(a.at[awaited]);
             __syncthreads();
         }
         stridec_link_move<false>(job, block, blockDim.x);
@@ -226,6 +217,7 @@ stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
     __threadfence_system();
     __syncthreads();
     if (threadIdx.x < a.sets) *(volatile unsigned int *)a.at[a.ready + threadIdx.x] = 1;
+    __syncthreads();   /* the others may wait for any of them */
     if (threadIdx.x < a.ends) {
         stridec_await(a.at[a.ready + a.sets + threadIdx.x]);
         *(volatile unsigned int *)a.at[a.ready + a.sets + threadIdx.x] = 0;

@@ -70,6 +70,21 @@ static __device__ __forceinline__ void stridec_bulk_end()
 }
 #endif
 @ end
+@ if exchange then
+
+/* Waits until a word that another GPU sets is 1. What was written before it is found after it. */
+static __device__ __forceinline__ void stridec_await(unsigned long long at)
+{
+#if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 700
+    unsigned int value;
+    do asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    while (value != 1);
+#else
+    while (*(const volatile unsigned int *)at != 1) continue;
+    __threadfence_system();
+#endif
+}
+@ end
 @ if plan.marked then
 
 /* Marks, which another GPU reads or writes: what one thread has seen of the others' stores before it writes, the other

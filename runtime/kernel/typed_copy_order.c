@@ -66,8 +66,8 @@ static bool list_jobs(struct typed_copy_list *list, struct module *m, struct str
     return true;
 }
 
-/* Blocks that wait must leave multiprocessors free, for work that the others wait for. While they are few each has one of
- * its own; many are made of as many threads as a multiprocessor runs of these kernels, so that none takes half of two. */
+/* Blocks that wait must leave multiprocessors free, for work that the others wait for. While they are few each has one
+ * of its own; many are made of as many threads as a multiprocessor runs of this kernel. */
 int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_copy_job *jobs, int n,
                         const struct typed_copy_words *w)
 {

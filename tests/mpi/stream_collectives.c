@@ -1,11 +1,14 @@
 /* stream_collectives.c: persistent collectives in the order of a CUDA stream: neighbourhoods, which make a halo, and
  * others of a node, step by step and in a graph. "plain": where the MPI must carry them the calls say so, and the bytes
  * are the same. "absent": so they do without the library.
+ * "gpus": a GPU for each rank, so that kernels wait for each other.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: -n 4
  * run: SIMGPU_EAGER=1 -n 3
  * run: -n 1
+ * run: -n 2 gpus
+ * run: -n 3 gpus
  * run: SIMGPU_MEM_OPS=0 -n 2 plain
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_DISABLE=1 -n 3 --host plain absent
@@ -251,10 +254,12 @@ static void run(const struct kind *k)
 
 int main(int argc, char **argv)
 {
-    bool absent = false;
+    bool absent = false, gpus = false;
     int periodic = 1, size;
     for (int i = 1; i < argc; i++) plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
+    for (int i = 1; i < argc; i++) gpus |= !strcmp(argv[i], "gpus");
     check_start(&argc, &argv, -1);
+    if (gpus) cudaSetDevice(my_rank);
     expect(!absent || !stridec_present(), "the library is there");
     if (!host_mode) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

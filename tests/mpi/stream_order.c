@@ -10,6 +10,7 @@
  * run: -n 1
  * run: -n 3 launches 200
  * run: -n 1 launches 50
+ * run: -n 2 gpus
  * run: -n 2 gpus launches 200
  * run: SIMGPU_MEM_OPS=0 -n 2 plain
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
@@ -144,6 +145,7 @@ static void mixed(void)
         for (int k = 0; k < 4; k++) ring_fill(&r[k]), ring_copy(&r[k]);
         for (int k = 0; k < 4; k++) all[2 * k] = r[k].request[1], all[2 * k + 1] = r[k ^ 1].request[0];
         stridec_start_on(8, all, stream);
+        for (int k = 0; k < 4; k++) all[2 * k] = r[3 - k].request[1];   /* sends in another order than receives */
         expect_served(stridec_wait_on(8, all, stream), "stridec_wait_on");
         for (int k = 4; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "by turns");
         salt += 4 * (uint64_t)num_ranks;
