@@ -74,7 +74,7 @@ static int run_all(FILE *f, struct halo *h, const struct way *const *ways, const
         us = measure(h, *ways, wish->warm_us, &ok);
         wrong += !ok;
         if (f)
-            write_row(f, h, *ways, leaving, us, ok);
+            write_row(f, h, *ways, (*ways)->apart ? 0 : leaving, us, ok);
         if ((*ways)->end)
             (*ways)->end(h);
     }

@@ -1,6 +1,6 @@
 """report_messages.py: the reports on messages between GPUs: round trips, halos, stencils, the choice of transport, two nodes."""
 from tables import head, number, ran, ratio, spread, table
-from targets import CHOICE, HALO_US, limit_us, median, over_best, over_staged, runs_of
+from targets import CHOICE, HALO_ADDS_US, HALO_US, limit_us, median, over_best, over_staged, runs_of
 
 
 def met(yes):
@@ -67,6 +67,19 @@ def halo_head(results, title):
     return out
 
 
+def graph_lines(cases):
+    """How much longer a graph of a kernel takes with the halo in it."""
+    alone = {(c["ranks"], c["n"], c["radius"]): c["us"] for c in cases if c["how"] == "a kernel alone, one graph"}
+    lines = []
+    for c in cases:
+        shape = (c["ranks"], c["n"], c["radius"])
+        if c["how"] == "a kernel and the halo, one graph" and shape in alone:
+            adds = c["us"] - alone[shape]
+            lines.append(f"{c['ranks']} ranks, {c['n']}^3, radius {c['radius']}: the halo adds {adds:.1f} µs to a kernel in one "
+                         f"graph, limit {HALO_ADDS_US}: {met(adds <= HALO_ADDS_US)}.\n")
+    return lines
+
+
 def halo_report(results, peers):
     out = halo_head(results, "26-neighbour periodic halo of a block of floats")
     if any(c["how"].startswith("link") for c in results["cases"]):
@@ -77,6 +90,7 @@ def halo_report(results, peers):
         if (c["gpus"], c["n"], c["radius"]) == (2, 256, 2) and c["how"] in ("isend", "neighbor_alltoallw"):
             out.append(f"{c['how']}, two GPUs, 256^3, radius 2: {c['us']:.1f} µs, limit {HALO_US}: "
                        f"{met(c['us'] <= HALO_US)}.\n")
+    out += graph_lines(results["cases"])
     out.append("Two ranks, 256^3, radius 2, in other runs:\n")
     out.append(table(["how", "µs"], [[how, number(us)] for how, us in peers["halo_us"].items()]))
     return "\n".join(out)

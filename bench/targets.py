@@ -2,6 +2,7 @@
 SHORT = 32          # bytes of a block
 KiB, MiB = 1024, 1024 * 1024
 HALO_US = 100       # two GPUs, 256^3 floats, radius 2
+HALO_ADDS_US = 15   # to a kernel in one graph
 CHOICE = 1.05       # the automatic choice against the best forced transport
 
 

@@ -179,7 +179,6 @@ extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_lis
         stridec_await(a.at[a.sets + i]);
         *(volatile unsigned int *)a.at[a.sets + i] = 0;
     }
-    __threadfence_system();
 }
 
 /* Links that wait for words: struct stridec_exchange of gen/gen.h. */
