@@ -100,9 +100,12 @@ static bool make(struct neighbor_messages *m)
 {
     int rc = MPI_SUCCESS;
     interpose_depth--;
-    for (int i = 0; i < m->n && rc == MPI_SUCCESS; i++) rc = make_one(&m->call[i], &m->request[i]);
+    while (m->made < m->n && rc == MPI_SUCCESS) {
+        rc = make_one(&m->call[m->made], &m->request[m->made]);
+        m->made += rc == MPI_SUCCESS;
+    }
     interpose_depth++;
-    return m->made = rc == MPI_SUCCESS;
+    return rc == MPI_SUCCESS;
 }
 
 /* Lists the requests of a start. Returns STRIDEC_OK, or why it can't. */
@@ -112,9 +115,9 @@ static int list_starts(struct list *l, int n, const MPI_Request requests[], stri
     if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
     for (int i = 0; i < n; i++) {
         struct neighbor_messages *m = requests[i] == MPI_REQUEST_NULL ? NULL : neighbor_stream_of(requests[i]);
-        if (m && !m->made && driver_get() && stream_is_captured((CUstream)stream))
+        if (m && m->made < m->n && driver_get() && stream_is_captured((CUstream)stream))
             return cannot_capture("start it once outside of a graph first");
-        if (m && !m->made && !make(m)) return STRIDEC_FAILED;
+        if (m && !make(m)) return STRIDEC_FAILED;
         if (!list_add(l, m ? m->n : 1, m ? m->request : &requests[i])) return STRIDEC_FAILED;
     }
     return STRIDEC_OK;

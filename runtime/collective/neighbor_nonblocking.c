@@ -295,7 +295,7 @@ struct neighbor_messages *neighbor_stream_made(MPI_Request request)
 {
     const struct nb_exchange *d =
         atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
-    return d && d->messages && d->messages->made ? d->messages : NULL;
+    return d && d->messages && d->messages->made == d->messages->n ? d->messages : NULL;
 }
 
 struct neighbor_messages *neighbor_stream_take(MPI_Request request)

@@ -6,8 +6,7 @@
 #include "protocol/channel.h"
 
 struct neighbor_messages {
-    int n;
-    bool made;                   /* the requests are the MPI's; the caller of neighbor_stream_of makes them */
+    int n, made;                 /* messages; their requests so far: the caller of neighbor_stream_of makes them */
     struct channel_call *call;   /* in an order that suits both partners */
     MPI_Request *request;
 };
@@ -19,7 +18,7 @@ void neighbor_messages_free(struct neighbor_messages *m);   /* not the requests;
 /* neighbor_nonblocking.c. Returns the messages of a request, described at the first call; NULL if it is no such
  * collective. The request owns them. */
 struct neighbor_messages *neighbor_stream_of(MPI_Request request);
-/* Returns the messages that have been made, or NULL. Quick where no request has any. */
+/* Returns the messages if all have been made, else NULL. Quick where no request has any. */
 struct neighbor_messages *neighbor_stream_made(MPI_Request request);
 /* Takes them from their request, which is being freed; NULL if there are none. The caller frees the requests. */
 struct neighbor_messages *neighbor_stream_take(MPI_Request request);

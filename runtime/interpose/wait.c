@@ -288,7 +288,7 @@ int call_Cancel(const struct next *next, MPI_Request *request)
 static void free_messages(const struct next *next, MPI_Request request)
 {
     struct neighbor_messages *m = neighbor_stream_take(request);
-    for (int i = 0; m && m->made && i < m->n; i++) call_Request_free(next, &m->request[i]);
+    for (int i = 0; m && i < m->made; i++) call_Request_free(next, &m->request[i]);
     neighbor_messages_free(m);
 }
 
