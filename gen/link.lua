@@ -14,7 +14,7 @@ local WORD_MAX = 16
 local THREADS = 256
 local LEVELS = 5            -- GEN_LINK_LEVELS
 local FLAGS = 256           -- GEN_FLAGS_MOST
-local EXCHANGE = { links = 26, words = 128, threads = 1024 }   -- GEN_EXCHANGE_*
+local EXCHANGE = { links = 26, words = 128 }   -- GEN_EXCHANGE_*
 local JOBS = { 39, 26, 8, 0 }   -- GEN_LINK_MOST; fewer, since a launch copies its whole argument
 
 -- Loads that a thread has in flight: reading another device's memory takes 2 us. Fewer where a list is looked into first:

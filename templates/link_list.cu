@@ -107,12 +107,11 @@ static __device__ __forceinline__ void stridec_link_interpret(const struct strid
 
 /* A block's part of one job with levels: STRIDEC_EACH words a thread, a block's threads apart. */
 template <bool PROGRAMS>
-static __device__ __forceinline__ void stridec_link_move(const struct stridec_link &job, unsigned int block,
-                                                         unsigned int threads)
+static __device__ __forceinline__ void stridec_link_move(const struct stridec_link &job, unsigned int block)
 {
-    const unsigned int first = (block - job.first) * threads * STRIDEC_EACH + threadIdx.x;
+    const unsigned int first = (block - job.first) * STRIDEC_THREADS * STRIDEC_EACH + threadIdx.x;
     const unsigned int levels = job.code >> 20 & 7, outermost = levels - 1;
-    const unsigned int many = (job.words - first + threads - 1) / threads;
+    const unsigned int many = (job.words - first + STRIDEC_THREADS - 1) / STRIDEC_THREADS;
     unsigned int rest[STRIDEC_EACH];
     int from[STRIDEC_EACH], to[STRIDEC_EACH];
 
@@ -123,7 +122,7 @@ static __device__ __forceinline__ void stridec_link_move(const struct stridec_li
     if (first >= job.words) return;
 #pragma unroll
     for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
-        rest[i] = job.start + first + i * threads;
+        rest[i] = job.start + first + i * STRIDEC_THREADS;
         from[i] = to[i] = 0;
     }
 #pragma unroll 1
@@ -160,7 +159,7 @@ stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<"
     const struct stridec_link *const job = a.job;
 @   end
     for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x)
-        stridec_link_move<@(programs)>(job[stridec_link_of(job, a.n, block)], block, STRIDEC_THREADS);
+        stridec_link_move<@(programs)>(job[stridec_link_of(job, a.n, block)], block);
     stridec_done(a);
 }
 
@@ -189,33 +188,36 @@ struct stridec_exchange_list {
     unsigned long long at[@(exchange.words)];
     struct stridec_link job[@(exchange.links)];
 };
-extern "C" __global__ void __launch_bounds__(@(exchange.threads))
+extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads), 4)
 stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
 {
     __shared__ unsigned int before;
-    unsigned int awaited = a.ready;   /* none */
+    unsigned int awaited = 0;   /* of the words, counted from 1: none */
     for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const struct stridec_link &job = a.job[stridec_link_of(a.job, a.n, block)];
         if (job.code >> 26 != awaited) {
             awaited = job.code >> 26;
-            if (threadIdx.x == 0) stridec_await(a.at[awaited]);
+            if (threadIdx.x == 0) stridec_await(a.at[awaited - 1]);
             __syncthreads();
         }
-        stridec_link_move<false>(job, block, blockDim.x);
+        stridec_link_move<false>(job, block);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
         before = atomicAdd((unsigned int *)a.ended, 1u);
+        __threadfence();
     }
     __syncthreads();
     if (before != gridDim.x - 1) return;
     /* All others have ended. */
     if (threadIdx.x == 0) *(volatile unsigned int *)a.ended = 0;
     if (threadIdx.x < a.ready) *(volatile unsigned int *)a.at[threadIdx.x] = 0;
-    __threadfence_system();
     __syncthreads();
-    if (threadIdx.x < a.sets) *(volatile unsigned int *)a.at[a.ready + threadIdx.x] = 1;
+    if (threadIdx.x < a.sets) {
+        __threadfence_system();
+        *(volatile unsigned int *)a.at[a.ready + threadIdx.x] = 1;
+    }
     __syncthreads();   /* the others may wait for any of them */
     if (threadIdx.x < a.ends) {
         stridec_await(a.at[a.ready + a.sets + threadIdx.x]);

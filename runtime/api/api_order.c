@@ -64,7 +64,7 @@ static int cannot_capture(const char *why)
 /* ---- collectives: their messages take their place in a call's list ---- */
 
 struct list {
-    int n;
+    int n, room;
     MPI_Request *request;
 };
 
@@ -73,12 +73,21 @@ static void list_end(struct list *l)
     free(l->request);
 }
 
+/* Begins a list with room for n. */
+static bool list_begin(struct list *l, int n)
+{
+    *l = (struct list){.room = n + 1, .request = calloc((size_t)n + 1, sizeof *l->request)};
+    return l->request;
+}
+
 static bool list_add(struct list *l, int n, const MPI_Request requests[])
 {
-    MPI_Request *more = realloc(l->request, (size_t)(l->n + n + 1) * sizeof *more);
-    if (!more) return false;
-    l->request = more;
-    if (n) memcpy(l->request + l->n, requests, (size_t)n * sizeof *more);
+    if (l->n + n > l->room) {
+        MPI_Request *more = realloc(l->request, (size_t)(l->n + n + l->room) * sizeof *more);
+        if (!more) return false;
+        l->request = more, l->room += l->n + n;
+    }
+    if (n) memcpy(l->request + l->n, requests, (size_t)n * sizeof *requests);
     l->n += n;
     return true;
 }
@@ -111,10 +120,9 @@ static bool make(struct neighbor_messages *m)
 /* Lists the requests of a start. Returns STRIDEC_OK, or why it can't. */
 static int list_starts(struct list *l, int n, const MPI_Request requests[], stridec_stream stream)
 {
-    *l = (struct list){0};
-    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
     for (int i = 0; i < n; i++) {
-        struct neighbor_messages *m = requests[i] == MPI_REQUEST_NULL ? NULL : neighbor_stream_of(requests[i]);
+        struct neighbor_messages *m = NULL;
+        if (requests[i] != MPI_REQUEST_NULL && !neighbor_stream_of(requests[i], &m)) return STRIDEC_FAILED;
         if (m && m->made < m->n && driver_get() && stream_is_captured((CUstream)stream))
             return cannot_capture("start it once outside of a graph first");
         if (m && !make(m)) return STRIDEC_FAILED;
@@ -123,16 +131,22 @@ static int list_starts(struct list *l, int n, const MPI_Request requests[], stri
     return STRIDEC_OK;
 }
 
-/* Lists the requests of a wait: collectives that have no messages are the MPI's. */
+/* Lists the requests of a wait: collectives whose messages have not been started are the MPI's. */
 static int list_waits(struct list *l, int n, const MPI_Request requests[])
 {
-    *l = (struct list){0};
-    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
     for (int i = 0; i < n; i++) {
-        struct neighbor_messages *m = requests[i] == MPI_REQUEST_NULL ? NULL : neighbor_stream_made(requests[i]);
+        struct neighbor_messages *m = requests[i] == MPI_REQUEST_NULL ? NULL : neighbor_stream_started(requests[i]);
         if (!list_add(l, m ? m->n : 1, m ? m->request : &requests[i])) return STRIDEC_FAILED;
     }
     return STRIDEC_OK;
+}
+
+static void note_started(int n, const MPI_Request requests[])
+{
+    for (int i = 0; i < n; i++) {
+        struct neighbor_messages *m = NULL;
+        if (requests[i] != MPI_REQUEST_NULL && neighbor_stream_of(requests[i], &m) && m) m->started = true;
+    }
 }
 
 /* ---- start ---- */
@@ -230,9 +244,10 @@ int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     struct order o = {0};
     struct list l;
-    int result = list_starts(&l, n, requests, stream);
-    if (result == STRIDEC_OK)
-        result = order_begin(&o, l.n, stream) ? start(&o, l.n, l.request) : STRIDEC_FAILED;
+    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
+    int result = list_begin(&l, n) ? list_starts(&l, n, requests, stream) : STRIDEC_FAILED;
+    if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? start(&o, l.n, l.request) : STRIDEC_FAILED;
+    if (result == STRIDEC_OK || result == STRIDEC_HOST) note_started(n, requests);
     order_end(&o), list_end(&l);
     return result;
 }
@@ -317,7 +332,8 @@ int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     struct order o = {0};
     struct list l;
-    int result = list_waits(&l, n, requests);
+    if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
+    int result = list_begin(&l, n) ? list_waits(&l, n, requests) : STRIDEC_FAILED;
     if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? wait(&o, l.n, l.request) : STRIDEC_FAILED;
     order_end(&o), list_end(&l);
     return result;

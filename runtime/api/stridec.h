@@ -166,8 +166,8 @@ static inline int stridec_synchronize(stridec_stream stream)
  * MPI_Recv_init), and collectives that are no reductions, as MPI_Neighbor_alltoallw_init. They hold what earlier work
  * of the stream has written; later work finds what was received, and may write what was sent. The calls replace
  * MPI_Startall and MPI_Waitall. The requests stay inactive for the MPI. Null requests are ignored; so are requests in
- * stridec_wait_on that were not started. A collective is a message for each pair of ranks: what is said of messages
- * here, and of both partners, is true of it and of all its ranks.
+ * stridec_wait_on that were not started. A collective is a message for each pair of neighbours: what is said of
+ * messages here, and of both partners, is true of it and of all its ranks; but its communicator may be freed.
  *
  * Both partners of a message call stridec_start_on for it, always; the requests were made after CUDA's start
  * (cudaSetDevice) in each process. At the first time they bind: stridec_start_on waits for the stream, and

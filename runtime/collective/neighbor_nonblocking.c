@@ -48,6 +48,7 @@ static MPI_Comm self = MPI_COMM_NULL;
 static struct nb_exchange *freelist;   /* entries keep their tokens */
 static int tokens;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int with_messages;   /* operations with messages of neighbor_stream.h */
 
 bool neighbor_nonblocking_ready(void)
 {
@@ -132,6 +133,7 @@ static void release(void *of)
 {
     struct nb_exchange *d = of;
     if (d->work) d->work->free(d->work);
+    if (d->messages) atomic_fetch_sub(&with_messages, 1);
     neighbor_messages_free(d->messages);
     if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
     neighbor_topology_put(d->x.e);
@@ -280,22 +282,23 @@ static const struct request_ops ops = {.free = release, .start = start, .step = 
 
 /* ---- in stream order ---- */
 
-static atomic_int with_messages;
-
-struct neighbor_messages *neighbor_stream_of(MPI_Request request)
+bool neighbor_stream_of(MPI_Request request, struct neighbor_messages **m)
 {
-    struct nb_exchange *d = record_object(request, &ops);
-    if (!d || !d->persistent || d->work) return NULL;
+    struct nb_exchange *d = record_any_steps() ? record_object(request, &ops) : NULL;
+    bool goes = d && d->persistent && !d->work && d->phase == IDLE && d->x.e->drivers;
+    *m = NULL;
+    if (!goes) return true;
     if (!d->messages && (d->messages = neighbor_messages_new(d->x.e, d->x.tag + 1, d->x.tags)))
         atomic_fetch_add(&with_messages, 1);
-    return d->messages;
+    *m = d->messages;
+    return *m != NULL;
 }
 
-struct neighbor_messages *neighbor_stream_made(MPI_Request request)
+struct neighbor_messages *neighbor_stream_started(MPI_Request request)
 {
     const struct nb_exchange *d =
         atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
-    return d && d->messages && d->messages->made == d->messages->n ? d->messages : NULL;
+    return d && d->messages && d->messages->started ? d->messages : NULL;
 }
 
 struct neighbor_messages *neighbor_stream_take(MPI_Request request)

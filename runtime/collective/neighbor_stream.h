@@ -7,6 +7,7 @@
 
 struct neighbor_messages {
     int n, made;                 /* messages; their requests so far: the caller of neighbor_stream_of makes them */
+    bool started;                /* by stridec_start_on: MPI_Start is refused */
     struct channel_call *call;   /* in an order that suits both partners */
     MPI_Request *request;
 };
@@ -15,11 +16,11 @@ struct neighbor_messages {
 struct neighbor_messages *neighbor_messages_new(const struct neighbor_topology *e, int tag, int tags);
 void neighbor_messages_free(struct neighbor_messages *m);   /* not the requests; NULL is allowed */
 
-/* neighbor_nonblocking.c. Returns the messages of a request, described at the first call; NULL if it is no such
- * collective. The request owns them. */
-struct neighbor_messages *neighbor_stream_of(MPI_Request request);
-/* Returns the messages if all have been made, else NULL. Quick where no request has any. */
-struct neighbor_messages *neighbor_stream_made(MPI_Request request);
+/* neighbor_nonblocking.c. Sets *m to the messages of a request, described at the first call; NULL if it is no such
+ * collective, alike on all its ranks. The request owns them. Returns false without memory. */
+bool neighbor_stream_of(MPI_Request request, struct neighbor_messages **m);
+/* Returns the messages if they have been started, else NULL. Quick where no request has any. */
+struct neighbor_messages *neighbor_stream_started(MPI_Request request);
 /* Takes them from their request, which is being freed; NULL if there are none. The caller frees the requests. */
 struct neighbor_messages *neighbor_stream_take(MPI_Request request);
 

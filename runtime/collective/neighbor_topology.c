@@ -141,7 +141,7 @@ struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e)
 {
     struct neighbor_topology *copy = calloc(1, sizeof *copy);
     if (!copy) return NULL;
-    copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags;
+    copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags, copy->drivers = e->drivers;
     atomic_init(&copy->holders, 1);
     atomic_fetch_add(&e->holders, 1);
     if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && requests_alloc(copy)) return copy;
@@ -187,8 +187,9 @@ static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, boo
     if (!node_all_armed(comm)) return;
     MPI_Comm own = own_comm(comm);
     bool able = own != MPI_COMM_NULL && find_edges(e, comm, topology) && neighbor_nonblocking_ready();
-    int vote[2] = {able, !driver_get()}, least[2] = {0, 1};
-    bool told = neighbor_topology_agree(vote, least, 2, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
+    int vote[3] = {able, !driver_get(), driver_get() != NULL}, least[3] = {0, 1, 0};
+    bool told = neighbor_topology_agree(vote, least, 3, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
+    e->drivers = told && least[2];
     *driver = !told || !least[1];
     if (told && least[0] && !least[1]) e->comm = own, e->tags = tag_count(own);
     else if (own != MPI_COMM_NULL) PMPI_Comm_free(&own);

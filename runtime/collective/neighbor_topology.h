@@ -64,6 +64,7 @@ struct neighbor_topology {
     int tags;                   /* number of tags that the MPI has */
     unsigned persistent;        /* operations initialised so far, equal on all ranks */
     bool asked;                 /* the typed copy kernel is prepared */
+    bool drivers;               /* at the vote all ranks had loaded a driver */
     struct edge_side in, out;
     MPI_Request *request;       /* one for each edge and bundle */
     MPI_Status *status;

@@ -207,8 +207,8 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
 
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
 
-/* The types inside a type. A struct names the same few again and again: they are read once, and found at a place that
- * their handle gives, without a search, whose end would be guessed wrong. */
+/* The types inside a type. A struct names the same few again and again: they are read once, and found at one of two
+ * places that their handle gives, without a search, whose end would be guessed wrong. */
 #define PLACES 32
 struct inner {
     MPI_Datatype handle;
@@ -228,13 +228,20 @@ static unsigned place_of(MPI_Datatype handle)
 }
 _Static_assert(PLACES == 1 << (64 - 59), "places");
 
+static const struct inner *inner_find(const struct inners *in, MPI_Datatype handle)
+{
+    const struct inner *e = &in->known[place_of(handle)], *other = &in->known[place_of(handle) ^ 1];
+    return e->type && e->handle == handle ? e : other->type && other->handle == handle ? other : NULL;
+}
+
 /* Returns the type of a handle; NULL on failure. */
 static struct type *inner_type(struct inners *in, MPI_Datatype handle, struct reading *r, struct reason *why)
 {
+    const struct inner *known = inner_find(in, handle);
+    struct type *t = known ? known->type : read_some(handle, r, why);
+    if (!t || known) return t;
     struct inner *e = &in->known[place_of(handle)];
-    if (e->type && e->handle == handle) return e->type;
-    struct type *t = read_some(handle, r, why);
-    if (!t) return NULL;
+    if (e->type) e = &in->known[place_of(handle) ^ 1];
     *e = (struct inner){handle, t, r->named};
     in->derived |= !r->named;
     return in->owned[in->n++] = t;
@@ -245,8 +252,8 @@ static void inners_free(struct inners *in, struct contents *c, bool all_read)
 {
     for (int i = 0; i < in->n; i++) type_free(in->owned[i]);
     for (int i = 0; i < c->ntypes && (in->derived || !all_read); i++) {
-        const struct inner *e = &in->known[place_of(c->types[i])];
-        if (!e->type || e->handle != c->types[i] || !e->named) contents_free_handle(&c->types[i]);
+        const struct inner *e = inner_find(in, c->types[i]);
+        if (!e || !e->named) contents_free_handle(&c->types[i]);
     }
 }
 

@@ -13,7 +13,7 @@ static int start(struct starts *s, int count, const MPI_Request requests[])
 {
     bool ok = true;
     for (int i = 0; i < count; i++)
-        if (channel_is_bound(requests[i]) || neighbor_stream_made(requests[i]))
+        if (channel_is_bound(requests[i]) || neighbor_stream_started(requests[i]))
             return raise_error(MPI_COMM_WORLD, MPI_ERR_REQUEST, "a request of stridec_start_on");
     for (int i = 0; i < count && ok; i++) {
         struct record *r = record_take(requests[i]);

@@ -45,14 +45,14 @@ void typed_copy_end(struct typed_copy_batch *b);
 int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], int sets, int waits);
 /* Words of device memory that jobs of one launch wait for and set. Lists of addresses. */
 struct typed_copy_words {
-    const uint64_t *ready;   /* one for each job: it waits for 1; 0 is stored there when all jobs are done */
+    const uint64_t *ready;   /* one a job: it waits for 1; 0 is stored there when all are done. NULL: none waits */
     int sets, ends;
     const uint64_t *set;     /* then 1 is stored here, */
     const uint64_t *end;     /* these are waited for, and 0 is stored there */
-    uint64_t ended;          /* a word of the launch's own, 0 between launches */
+    uint64_t ended;          /* a word for this launch, 0 between launches */
 };
 /* Enqueues all jobs as one kernel that waits for their words itself. Returns 0; -1 (logged); or 1: it can't, and has
- * done nothing. Its blocks occupy multiprocessors while they wait, half of them at most. */
+ * done nothing. Blocks that wait hold multiprocessors: jobs with `ready` go only if they make few blocks. */
 int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_copy_job *jobs, int n,
                         const struct typed_copy_words *w);
 

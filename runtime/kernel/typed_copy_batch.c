@@ -31,7 +31,6 @@ static void list_clear(struct typed_copy_list *l)
 void copy_list_begin(struct typed_copy_list *l, struct module *m, struct stridec_link *job, int room)
 {
     l->module = m;
-    l->threads = m ? m->plan.way[0].threads : 0;
     l->job = job, l->room = room;
     list_clear(l);
 }
@@ -42,7 +41,7 @@ bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, 
     if (l->n + n > l->room) return false;
     for (int i = 0; i < n; i++) {
         bool program = (links[i].code >> 20 & 7) == 0;   /* one word a thread (templates/link_list.cu) */
-        uint32_t each = (uint32_t)(l->threads * (program ? 1 : way->words_per_thread));
+        uint32_t each = (uint32_t)(way->threads * (program ? 1 : way->words_per_thread));
         l->job[l->n] = links[i];
         l->programs |= program;
         l->job[l->n++].first = l->blocks;

@@ -22,7 +22,7 @@ int typed_copy_interpret(const struct typed_copy_job *job, struct device *d, str
 #define LIST_LINKS 256
 struct typed_copy_list {
     struct module *module;   /* NULL: no list is possible now */
-    int n, room, threads;    /* of a block */
+    int n, room;
     uint32_t blocks;
     bool programs;           /* a link is interpreted */
     struct stridec_link *job;   /* the caller's, `room` links */

@@ -1,12 +1,14 @@
 /* typed_copy_order.c: words of device memory by which streams wait for each other, alone and with jobs. */
 #include "base/log.h"
 #include "typed_copy_internal.h"
+#include <stddef.h>
 #include <string.h>
 
-/* Up to these sizes jobs wait in their own kernel: half of the multiprocessors keep a link busy, and a longer launch
- * does not notice the two that it saves. */
+/* Up to these sizes a launch less is worth more than copies. */
 #define JOB_MOST ((int64_t)4 << 20)
 #define ALL_MOST ((int64_t)16 << 20)
+/* Blocks that may wait: dozens of such launches leave room on a GPU for work that the others wait for. */
+#define WAITING_MOST 16
 
 /* Enqueues a kernel without a plan. Returns 0 or -1 (logged). */
 static int launch(struct device *d, struct stream *s, CUfunction entry, int64_t blocks, int threads, void *argument)
@@ -16,7 +18,8 @@ static int launch(struct device *d, struct stream *s, CUfunction entry, int64_t 
                                               arguments, NULL);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
-        log_write(LOG_ERROR, "the kernel of flags was refused by device %d: %s", d->ordinal, driver_error(r));
+        log_write(LOG_ERROR, "a kernel of messages in stream order was refused by device %d: %s", d->ordinal,
+                  driver_error(r));
     return -1;
 }
 
@@ -31,54 +34,41 @@ int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], in
 }
 
 /* Adds the words of a launch. Returns false if there are too many. */
-static bool add_words(struct stridec_exchange *a, int n, const struct typed_copy_words *w)
+static bool add_words(struct stridec_exchange *a, int ready, const struct typed_copy_words *w)
 {
-    if (n > GEN_EXCHANGE_READY || n + w->sets + w->ends > GEN_EXCHANGE_WORDS) return false;
+    if (ready + w->sets + w->ends > GEN_EXCHANGE_WORDS) return false;
     a->ended = w->ended;
-    a->ready = (uint32_t)n, a->sets = (uint32_t)w->sets, a->ends = (uint32_t)w->ends;
-    memcpy(a->at, w->ready, (size_t)n * sizeof *a->at);
-    memcpy(a->at + n, w->set, (size_t)w->sets * sizeof *a->at);
-    memcpy(a->at + n + w->sets, w->end, (size_t)w->ends * sizeof *a->at);
+    a->ready = (uint32_t)ready, a->sets = (uint32_t)w->sets, a->ends = (uint32_t)w->ends;
+    if (ready) memcpy(a->at, w->ready, (size_t)ready * sizeof *a->at);
+    if (w->sets) memcpy(a->at + ready, w->set, (size_t)w->sets * sizeof *a->at);
+    if (w->ends) memcpy(a->at + ready + w->sets, w->end, (size_t)w->ends * sizeof *a->at);
     return true;
 }
 
-/* Adds the links of a job, the i-th. Returns false if it is too long, or no nest of strides, or the list is full. */
-static bool add_job(struct typed_copy_list *list, const struct typed_copy_job *job, int i)
+/* Adds the links of a job, which wait for a word, from 1 on, or for none (0). Returns false if it is too long, or no
+ * nest of strides, or the list is full. */
+static bool add_job(struct typed_copy_list *list, const struct typed_copy_job *job, int word)
 {
     struct stridec_link links[NEST_LINKS];
-    int n = job->bytes <= JOB_MOST ? typed_copy_nest(job, 0, links) : 0;
-    for (int k = 0; k < n; k++) links[k].code |= (uint32_t)i << 26;
+    int n = job->bytes > 0 && job->bytes <= JOB_MOST ? typed_copy_nest(job, 0, links) : 0;
+    for (int k = 0; k < n; k++) links[k].code |= (uint32_t)word << 26;
     return n && copy_list_add(list, links, n);
 }
 
-/* Lists the jobs for blocks of so many threads. Returns false if that is not possible. */
-static bool list_jobs(struct typed_copy_list *list, struct module *m, struct stridec_exchange *a,
-                      const struct typed_copy_job *jobs, int n, int threads)
-{
-    int64_t bytes = 0;
-    copy_list_begin(list, m, a->job, GEN_EXCHANGE_LINKS);
-    list->threads = threads;
-    for (int i = 0; i < n; i++) {
-        bytes += jobs[i].bytes;
-        if (jobs[i].bytes <= 0 || bytes > ALL_MOST || !add_job(list, &jobs[i], i)) return false;
-    }
-    a->n = (uint32_t)list->n, a->blocks = list->blocks;
-    return true;
-}
-
-/* Blocks that wait must leave multiprocessors free, for work that the others wait for. While they are few each has one
- * of its own; many are made of as many threads as a multiprocessor runs of this kernel. */
 int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_copy_job *jobs, int n,
                         const struct typed_copy_words *w)
 {
     struct module *m = typed_copy_module(d);
     struct stridec_exchange a;
     struct typed_copy_list list;
-    int64_t most = d->gpu.multiprocessors * 3 / 4;
-    int threads = m ? m->plan.way[0].threads : 0;
-    memset(&a, 0, sizeof a);
-    if (!m || !add_words(&a, n, w) || !list_jobs(&list, m, &a, jobs, n, threads)) return 1;
-    if (a.blocks > most && !list_jobs(&list, m, &a, jobs, n, threads = GEN_EXCHANGE_THREADS)) return 1;
-    int64_t blocks = launch_limit(a.blocks < most ? a.blocks : most > 1 ? most : 1);
-    return launch(d, s, m->exchange, blocks, threads, &a);
+    int64_t bytes = 0;
+    if (!m || n > GEN_EXCHANGE_LINKS) return 1;
+    memset(&a, 0, offsetof(struct stridec_exchange, job));
+    if (!add_words(&a, w->ready ? n : 0, w)) return 1;
+    copy_list_begin(&list, m, a.job, GEN_EXCHANGE_LINKS);
+    for (int i = 0; i < n; i++)
+        if ((bytes += jobs[i].bytes) > ALL_MOST || !add_job(&list, &jobs[i], w->ready ? i + 1 : 0)) return 1;
+    if (w->ready && list.blocks > WAITING_MOST) return 1;
+    a.n = (uint32_t)list.n, a.blocks = list.blocks;
+    return launch(d, s, m->exchange, launch_limit(a.blocks), m->plan.way[0].threads, &a);
 }

@@ -90,7 +90,7 @@ void channel_flags_finish(void)
 /* ---- what is enqueued ---- */
 
 /* Flags to be set, then flags to be waited for and cleared, of one place in a stream. Where the kernel that moves the
- * bytes can, it does that itself (typed_copy_exchange): a kernel less before it, and one behind.
+ * bytes can, it does that itself (typed_copy_exchange): a kernel less behind it, and for short messages one before.
  *
  * Else a kernel of one block does it, in 2 us, which the driver's operations need for three words (two H200s, 64 KiB
  * to and fro in a graph: 5.3 us a message, by the driver's operations 9.7). But a kernel that waits for another
@@ -223,33 +223,38 @@ static bool moves(const struct channel *c)
     return !c->nothing && !c->call.sends && !c->moved;
 }
 
-/* Waits, moves and sets flags in one kernel. Returns 0; -1 (logged); or 1: it can't, and has done nothing. */
-static int exchange(struct flags *f, struct channel *const channels[], int n)
+/* Moves and sets flags in one kernel, which waits for the receives' flags, too, if `waits`. Returns 0; -1 (logged); or
+ * 1: it can't, and has done nothing. */
+static int exchange(struct flags *f, struct channel *const channels[], int n, bool waits)
 {
-    struct typed_copy_job jobs[GEN_EXCHANGE_READY];
-    uint64_t ready[GEN_EXCHANGE_READY];
-    struct typed_copy_words w = {.ready = ready, .set = f->set, .end = f->wait};
+    struct typed_copy_job jobs[GEN_EXCHANGE_LINKS];
+    uint64_t ready[GEN_EXCHANGE_LINKS];
+    struct typed_copy_words w = {.ready = waits ? ready : NULL, .set = f->set, .end = f->wait};
     struct stream s = stream_foreign(f->stream);
     int many = 0;
     for (int i = 0; i < n; i++) {
         const struct channel *c = channels[i];
-        if (moves(c) && many == GEN_EXCHANGE_READY) return 1;
+        if (moves(c) && many == GEN_EXCHANGE_LINKS) return 1;
         if (moves(c)) jobs[many] = c->job, ready[many++] = c->own, f->set[w.sets++] = c->other;
         else if (!c->nothing && c->call.sends) f->wait[w.ends++] = c->own;
     }
-    if (!many) return 1;
+    if (!many || f->shared) return 1;
     w.ended = ready[0] + sizeof(uint32_t);
     return typed_copy_exchange(f->device, &s, jobs, many, &w);
 }
 
-/* Waits for the flags, moves, and sets flags, each by what suits it. */
+static int await_receives(struct flags *f, struct channel *const channels[], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (moves(channels[i])) f->wait[f->waits++] = channels[i]->own;
+    return flags_flush(f);
+}
+
+/* Moves, and sets flags, each by what suits it. */
 static int in_turns(struct flags *f, struct channel *const channels[], int n)
 {
     struct channel *receives[JOBS_MOST] = {NULL};
-    int many = 0;
-    for (int i = 0; i < n; i++)
-        if (moves(channels[i])) f->wait[f->waits++] = channels[i]->own;
-    int result = flags_flush(f);
+    int many = 0, result = 0;
     for (int i = 0; i < n && !result; i++) {
         if (!moves(channels[i])) continue;
         receives[many++] = channels[i];
@@ -266,8 +271,12 @@ static int in_turns(struct flags *f, struct channel *const channels[], int n)
 
 static int wait_entered(struct flags *f, struct channel *const channels[], int n)
 {
-    int result = f->shared ? 1 : exchange(f, channels, n);
-    if (result > 0) result = in_turns(f, channels, n);
+    int result = exchange(f, channels, n, true);
+    if (result > 0) {
+        result = await_receives(f, channels, n);
+        if (!result) result = exchange(f, channels, n, false);
+        if (result > 0) result = in_turns(f, channels, n);
+    }
     for (int i = 0; i < n; i++)
         if (moves(channels[i])) channels[i]->moved = true;
     return result;
