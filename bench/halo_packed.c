@@ -78,4 +78,5 @@ static void packed_end(struct halo *h)
     free(p);
 }
 
-const struct way way_packed = { "pack, alltoallv, unpack", true, packed_begin, packed_exchange, packed_end, NULL, false };
+const struct way way_packed = { "pack, alltoallv, unpack", true, packed_begin, packed_exchange, packed_end, NULL,
+                                false };

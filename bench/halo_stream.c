@@ -49,8 +49,8 @@ static void stream_end(struct halo *h)
     free(o);
 }
 
-/* A step of Jacobi's method on the inner cells, into memory of its own. */
-static void compute(const struct halo *h, const struct order *o)
+/* A step of Jacobi's method on the inner cells, into memory of its own. Returns false if it does not compile. */
+static bool compute(const struct halo *h, const struct order *o)
 {
     static const char source[] =
         "extern \"C\" __global__ void jacobi(const float *u, float *out, int n, int side, int radius) {\n"
@@ -74,6 +74,7 @@ static void compute(const struct halo *h, const struct order *o)
     if (kernel)
         launch(kernel, (unsigned)(n + 127) / 128, (unsigned)n, (unsigned)n, 128, 1, 1, 0, (CUstream)o->stream,
                arguments, NULL);
+    return kernel != NULL;
 }
 
 static bool capture(struct halo *h, bool computes, bool exchanges)
@@ -85,7 +86,10 @@ static bool capture(struct halo *h, bool computes, bool exchanges)
     o = h->way;
     if (computes) {
         o->out = device_new(h->cells * sizeof(float));
-        compute(h, o);   /* compiles it */
+        if (!compute(h, o)) {   /* compiles it */
+            stream_end(h);
+            return false;
+        }
         CUDA(cudaStreamSynchronize(o->stream));
     }
     CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
@@ -135,7 +139,8 @@ static void graph_exchange(void *halo)
 const struct way way_stream = { "stream order", true, stream_begin, stream_exchange, stream_end, NULL, false };
 const struct way way_graph = { "one graph", true, graph_begin, graph_exchange, stream_end,
                                "the MPI carries the messages", false };
-const struct way way_kernel = { "a kernel alone, one graph", true, kernel_begin, graph_exchange, stream_end, NULL,
-                                true };
+const struct way way_kernel = { "a kernel alone, one graph", true, kernel_begin, graph_exchange, stream_end,
+                                "its kernel did not compile", true };
 const struct way way_kernel_graph = { "a kernel and the halo, one graph", true, kernel_graph_begin, graph_exchange,
-                                      stream_end, "the MPI carries the messages", false };
+                                      stream_end, "its kernel did not compile, or the MPI carries the messages",
+                                      false };

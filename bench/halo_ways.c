@@ -45,7 +45,8 @@ static void persistent_end(struct halo *h)
     free(request);
 }
 
-const struct way way_persistent = { "persistent", true, persistent_begin, persistent_exchange, persistent_end, NULL, false };
+const struct way way_persistent = { "persistent", true, persistent_begin, persistent_exchange, persistent_end,
+                                    NULL, false };
 
 /* Edge s leads to neighbour s, and what comes in by edge s was sent in direction s. So two ranks with several edges
  * between them count them in the same order, and messages match as the MPI counts. */
@@ -88,4 +89,5 @@ static void neighbor_end(struct halo *h)
     free(g);
 }
 
-const struct way way_neighbor = { "neighbor_alltoallw", true, neighbor_begin, neighbor_exchange, neighbor_end, NULL, false };
+const struct way way_neighbor = { "neighbor_alltoallw", true, neighbor_begin, neighbor_exchange, neighbor_end, NULL,
+                                  false };

@@ -75,8 +75,8 @@ def graph_lines(cases):
         shape = (c["ranks"], c["n"], c["radius"])
         if c["how"] == "a kernel and the halo, one graph" and shape in alone:
             adds = c["us"] - alone[shape]
-            lines.append(f"{c['ranks']} ranks, {c['n']}^3, radius {c['radius']}: the halo adds {adds:.1f} µs to a kernel in one "
-                         f"graph, limit {HALO_ADDS_US}: {met(adds <= HALO_ADDS_US)}.\n")
+            lines.append(f"{c['ranks']} ranks, {c['n']}^3, radius {c['radius']}: the halo adds {adds:.1f} µs to a "
+                         f"kernel in one graph, limit {HALO_ADDS_US}: {met(adds <= HALO_ADDS_US)}.\n")
     return lines
 
 

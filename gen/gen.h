@@ -208,8 +208,8 @@ struct stridec_link {
     };
     uint32_t magic[GEN_LINK_LEVELS - 1];    /* x / count is the upper half of x * magic, shifted right, for x < 2^31 */
     uint32_t count[GEN_LINK_LEVELS - 1];    /* at least 2 */
-    uint32_t code;                          /* shifts, 5 bits a level; from bit 20 levels, from 23 log2 of the width, from
-                                             * 26 the word that stridec_exchange waits for, from 1 on, or 0 */
+    uint32_t code;                          /* shifts, 5 bits a level; from bit 20 levels, from 23 log2 of the width,
+                                             * from 26 the word that stridec_exchange waits for, from 1 on, or 0 */
     uint32_t start, words;                  /* their sum is below 2^31 */
     uint32_t first;                         /* block of the list that begins with this one's first words */
 };
@@ -231,16 +231,17 @@ struct stridec_flags {
     uint64_t at[GEN_FLAGS_MOST];
 };
 
-/* The argument of stridec_exchange, an entry of the module of lists: links, of which each may wait for one word of device
- * memory. Once all is moved the last block stores 0 to the `ready` first words, which links wait for, and 1 to the next
- * `sets`; then it waits until each of the next `ends` is 1, and stores 0 there. Links without levels don't go so.
+/* The argument of stridec_exchange, an entry of the module of lists: links, of which each may wait for one word of
+ * device memory. Once all is moved the last block stores 0 to the `ready` first words, which links wait for, and 1 to
+ * the next `sets`; then it waits until each of the next `ends` is 1, and stores 0 there. Links without levels don't go
+ * so.
  * templates/link_list.cu declares the same struct. */
 #define GEN_EXCHANGE_LINKS 26
 #define GEN_EXCHANGE_WORDS 128   /* no more than a block has threads */
 struct stridec_exchange {
     uint64_t ended;         /* address of a word that counts blocks; 0 between launches */
     uint32_t n, blocks;
-    uint32_t ready, sets, ends, unused;
+    uint32_t ready, sets, ends;
     uint64_t at[GEN_EXCHANGE_WORDS];
     struct stridec_link job[GEN_EXCHANGE_LINKS];
 };

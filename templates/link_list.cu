@@ -184,7 +184,7 @@ extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_lis
 struct stridec_exchange_list {
     unsigned long long ended;
     unsigned int n, blocks;
-    unsigned int ready, sets, ends, unused;
+    unsigned int ready, sets, ends;
     unsigned long long at[@(exchange.words)];
     struct stridec_link job[@(exchange.links)];
 };

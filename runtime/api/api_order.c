@@ -65,6 +65,7 @@ static int cannot_capture(const char *why)
 
 struct list {
     int n, room;
+    bool fresh;   /* some messages of collectives have not been started before */
     MPI_Request *request;
 };
 
@@ -126,6 +127,7 @@ static int list_starts(struct list *l, int n, const MPI_Request requests[], stri
         if (m && m->made < m->n && driver_get() && stream_is_captured((CUstream)stream))
             return cannot_capture("start it once outside of a graph first");
         if (m && !make(m)) return STRIDEC_FAILED;
+        l->fresh |= m && !m->started;
         if (!list_add(l, m ? m->n : 1, m ? m->request : &requests[i])) return STRIDEC_FAILED;
     }
     return STRIDEC_OK;
@@ -247,7 +249,7 @@ int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
     if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
     int result = list_begin(&l, n) ? list_starts(&l, n, requests, stream) : STRIDEC_FAILED;
     if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? start(&o, l.n, l.request) : STRIDEC_FAILED;
-    if (result == STRIDEC_OK || result == STRIDEC_HOST) note_started(n, requests);
+    if (l.fresh && (result == STRIDEC_OK || result == STRIDEC_HOST)) note_started(n, requests);
     order_end(&o), list_end(&l);
     return result;
 }

@@ -294,17 +294,21 @@ bool neighbor_stream_of(MPI_Request request, struct neighbor_messages **m)
     return *m != NULL;
 }
 
+/* Returns the operation of a request if some have messages, else NULL. */
+static struct nb_exchange *find(MPI_Request request)
+{
+    return atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
+}
+
 struct neighbor_messages *neighbor_stream_started(MPI_Request request)
 {
-    const struct nb_exchange *d =
-        atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
+    const struct nb_exchange *d = find(request);
     return d && d->messages && d->messages->started ? d->messages : NULL;
 }
 
 struct neighbor_messages *neighbor_stream_take(MPI_Request request)
 {
-    struct nb_exchange *d =
-        atomic_load_explicit(&with_messages, memory_order_relaxed) ? record_object(request, &ops) : NULL;
+    struct nb_exchange *d = find(request);
     struct neighbor_messages *m = d ? d->messages : NULL;
     if (m) d->messages = NULL, atomic_fetch_sub(&with_messages, 1);
     return m;

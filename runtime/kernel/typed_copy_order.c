@@ -9,6 +9,7 @@
 #define ALL_MOST ((int64_t)16 << 20)
 /* Blocks that may wait: dozens of such launches leave room on a GPU for work that the others wait for. */
 #define WAITING_MOST 16
+#define WORD_MOST 16   /* bytes: what those blocks can't move is not listed in vain */
 
 /* Enqueues a kernel without a plan. Returns 0 or -1 (logged). */
 static int launch(struct device *d, struct stream *s, CUfunction entry, int64_t blocks, int threads, void *argument)
@@ -61,14 +62,16 @@ int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_c
     struct module *m = typed_copy_module(d);
     struct stridec_exchange a;
     struct typed_copy_list list;
-    int64_t bytes = 0;
     if (!m || n > GEN_EXCHANGE_LINKS) return 1;
+    const struct gen_way *way = &m->plan.way[0];
+    int64_t waiting = (int64_t)WAITING_MOST * way->threads * way->words_per_thread * WORD_MOST;
+    int64_t bytes = 0, most = w->ready ? waiting : ALL_MOST;
     memset(&a, 0, offsetof(struct stridec_exchange, job));
     if (!add_words(&a, w->ready ? n : 0, w)) return 1;
     copy_list_begin(&list, m, a.job, GEN_EXCHANGE_LINKS);
     for (int i = 0; i < n; i++)
-        if ((bytes += jobs[i].bytes) > ALL_MOST || !add_job(&list, &jobs[i], w->ready ? i + 1 : 0)) return 1;
+        if ((bytes += jobs[i].bytes) > most || !add_job(&list, &jobs[i], w->ready ? i + 1 : 0)) return 1;
     if (w->ready && list.blocks > WAITING_MOST) return 1;
     a.n = (uint32_t)list.n, a.blocks = list.blocks;
-    return launch(d, s, m->exchange, launch_limit(a.blocks), m->plan.way[0].threads, &a);
+    return launch(d, s, m->exchange, launch_limit(a.blocks), way->threads, &a);
 }

@@ -124,8 +124,8 @@ static int make_halo(struct field *f)
     f->count[0] = f->count[1] = 1;
     f->out[0] = sizeof(int), f->out[1] = (COLS - 2) * sizeof(int);
     f->in[0] = 0, f->in[1] = (COLS - 1) * sizeof(int);
-    return PERSISTENT_INIT(Neighbor_alltoallw, &f->request, f->cells, f->count, f->out, f->type, f->cells, f->count, f->in,
-                           f->type, ring);
+    return PERSISTENT_INIT(Neighbor_alltoallw, &f->request, f->cells, f->count, f->out, f->type, f->cells, f->count,
+                           f->in, f->type, ring);
 }
 static void check_halo(const struct field *f, int step, const char *name)
 {
@@ -256,8 +256,10 @@ int main(int argc, char **argv)
 {
     bool absent = false, gpus = false;
     int periodic = 1, size;
-    for (int i = 1; i < argc; i++) plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
-    for (int i = 1; i < argc; i++) gpus |= !strcmp(argv[i], "gpus");
+    for (int i = 1; i < argc; i++) {
+        plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
+        gpus |= !strcmp(argv[i], "gpus");
+    }
     check_start(&argc, &argv, -1);
     if (gpus) cudaSetDevice(my_rank);
     expect(!absent || !stridec_present(), "the library is there");

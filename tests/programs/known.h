@@ -54,7 +54,8 @@
 #define KNOWN_WIN_WAIT MPICH_HAS
 /* MPICH 4.0: an MPI_Iallgatherv in place brings wrong bytes of structs (one of 8,000 programs, in host memory without stridec). */
 #define KNOWN_ALLGATHERV MPICH_HAS
-/* MPICH 4.0: MPI_Win_flush_local may not wait for an MPI_Get that comes before an MPI_Put (a hundred of 300 times, without stridec). */
+/* MPICH 4.0: MPI_Win_flush_local may not wait for an MPI_Get that comes before an MPI_Put (a hundred of 300 times,
+ * without stridec). */
 #define KNOWN_FLUSH_LOCAL MPICH_HAS
 /* MPICH 4.0: the request of an MPI_Rget may be complete before its data is there (one of 120 programs, without stridec). */
 #define KNOWN_RGET MPICH_HAS
