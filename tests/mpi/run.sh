@@ -172,19 +172,21 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack mapped owner parts host native extend attach imports self watched p2p several synchronous uneven requests outstanding collectives exchange exchange_later reductions reduced reduced_later neighbors halo deferred pending window windows file
-    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
-    fatal devices handles edges large_count again hurried shared scarce random monitors pvars"
-# Compiling, caching, tables: of which one MPI shows all.
-[ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
+# Every program with lines is one. Compiling, caching, tables, what is mapped: of which one MPI shows all.
+programs=$(cd "$here" && grep -l '^ \* run:' ./*.c | sed 's|^\./||; s|\.c$||' | if [ -z "$MPI_TEST_SECOND" ]; then cat
+    else grep -vxE 'fallback|tuned|steps|large|churn|warm|mappings'; fi)
 turn=all
 [ -z "$MPI_TEST_SECOND" ] || [ $# -gt 0 ] || turn=${TEST_TURN:-all}
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $programs
-# Those that need what an earlier line has left are run in each turn.
-in_turn() { awk -v turn="$turn" 'turn == "all" || NR == 1 || (NR + turn) % 2 == 0 || /@KEEP/'; }
+# Those that need what an earlier line has left are run in each turn. "mappings" has many lines, which differ little.
+in_turn() {   # PROGRAM
+    of=$turn
+    [ "$1" != mappings ] || of=${TEST_TURN:-all}
+    awk -v turn="$of" 'turn == "all" || NR == 1 || (NR + turn) % 2 == 0 || /@KEEP/'
+}
 for name in "$@"; do
-    run_lines "$name" | in_turn >"$work/lines.$name"
+    run_lines "$name" | in_turn "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
         case $line in
