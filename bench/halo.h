@@ -47,9 +47,13 @@ struct way {
 extern const struct way way_isend, way_neighbor, way_persistent;   /* halo_ways.c: subarrays, straight from the block */
 extern const struct way way_stream, way_graph;   /* halo_stream.c: persistent requests in stream order */
 extern const struct way way_kernel, way_kernel_graph;   /* a kernel in a graph, alone and before the exchange */
+/* Enqueues that kernel, a step of Jacobi's method from the block's inner cells to `out`, memory of the block's size.
+ * Returns false if it does not compile. */
+bool halo_compute(const struct halo *h, float *out, cudaStream_t stream);
 extern const struct way way_packed;    /* halo_packed.c: MPI_Pack, MPI_Alltoallv, MPI_Unpack */
 extern const struct way way_hand;      /* halo_hand.c: fused kernels and contiguous messages */
-extern const struct way way_link, way_link_read;   /* halo_link.c: a kernel writes, or reads, memory of other ranks */
+/* halo_link.c: a kernel writes, or reads, memory of other ranks; so it does behind that kernel. */
+extern const struct way way_link, way_link_read, way_kernel_link;
 
 /* halo_run.c: the main program, of blocks of n^3 and those ways, the last of which is NULL. */
 int halo_main(int argc, char **argv, const char *benchmark, int n, const struct way *const *ways);

@@ -135,5 +135,8 @@ static void hand_exchange(void *halo)
     move(a, &a->in, h->block);
 }
 
-const struct way way_hand = { "hand-written", false, hand_begin, hand_exchange, hand_end,
-                              "its kernels did not compile", false };
+const struct way way_hand = { .name = "hand-written",
+                              .begin = hand_begin,
+                              .exchange = hand_exchange,
+                              .end = hand_end,
+                              .without = "its kernels did not compile" };

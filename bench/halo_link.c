@@ -113,6 +113,7 @@ struct link {
     CUfunction kernel;
     unsigned blocks;
     struct links links;
+    float *out;              /* what a kernel before it writes, or NULL */
     struct mapped { void *cells, *flags; } *of;   /* of each rank, NULL where they are not mapped */
 };
 
@@ -210,6 +211,8 @@ static void link_end(struct halo *h)
     }
     MPI_Barrier(h->grid);
     CUDA(cudaFree(a->links.flags));
+    if (a->out)
+        CUDA(cudaFree(a->out));
     CUDA(cudaStreamDestroy(a->stream));
     free(a->of);
     free(a);
@@ -251,12 +254,29 @@ static bool read_begin(struct halo *h)
     return begin(h, true);
 }
 
+static bool kernel_begin(struct halo *h)
+{
+    struct link *a;
+
+    if (!begin(h, true))
+        return false;
+    a = h->way;
+    a->out = device_new(h->cells * sizeof(float));
+    if (halo_compute(h, a->out, a->stream))
+        return true;
+    link_end(h);
+    return false;
+}
+
 static void link_exchange(void *halo)
 {
-    struct link *a = ((struct halo *)halo)->way;
+    const struct halo *h = halo;
+    struct link *a = h->way;
     void *arguments[] = { &a->links };
 
     a->links.epoch++;
+    if (a->out)
+        halo_compute(h, a->out, a->stream);
     if (a->launch(a->kernel, a->blocks, 1, 1, THREADS, 1, 1, 0, (CUstream)a->stream, arguments, NULL) != CUDA_SUCCESS) {
         fprintf(stderr, "halo: the driver did not launch a kernel\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -265,5 +285,18 @@ static void link_exchange(void *halo)
 }
 
 static const char needs[] = "its kernel did not compile, or CUDA IPC does not map the memory of other ranks";
-const struct way way_link = { "link", false, write_begin, link_exchange, link_end, needs, false };
-const struct way way_link_read = { "link, reading", false, read_begin, link_exchange, link_end, needs, false };
+const struct way way_link = { .name = "link",
+                              .begin = write_begin,
+                              .exchange = link_exchange,
+                              .end = link_end,
+                              .without = needs };
+const struct way way_link_read = { .name = "link, reading",
+                                   .begin = read_begin,
+                                   .exchange = link_exchange,
+                                   .end = link_end,
+                                   .without = needs };
+const struct way way_kernel_link = { .name = "a kernel and the link",
+                                     .begin = kernel_begin,
+                                     .exchange = link_exchange,
+                                     .end = link_end,
+                                     .without = needs };

@@ -78,5 +78,8 @@ static void packed_end(struct halo *h)
     free(p);
 }
 
-const struct way way_packed = { "pack, alltoallv, unpack", true, packed_begin, packed_exchange, packed_end, NULL,
-                                false };
+const struct way way_packed = { .name = "pack, alltoallv, unpack",
+                                .device_buffers = true,
+                                .begin = packed_begin,
+                                .exchange = packed_exchange,
+                                .end = packed_end };

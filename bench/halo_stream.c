@@ -49,8 +49,7 @@ static void stream_end(struct halo *h)
     free(o);
 }
 
-/* A step of Jacobi's method on the inner cells, into memory of its own. Returns false if it does not compile. */
-static bool compute(const struct halo *h, const struct order *o)
+bool halo_compute(const struct halo *h, float *out, cudaStream_t stream)
 {
     static const char source[] =
         "extern \"C\" __global__ void jacobi(const float *u, float *out, int n, int side, int radius) {\n"
@@ -63,7 +62,6 @@ static bool compute(const struct halo *h, const struct order *o)
     static CUfunction kernel;
     static __typeof__(cuLaunchKernel) *launch;
     const float *block = h->block;
-    float *out = o->out;
     int n = h->n, side = h->side, radius = h->radius;
     void *arguments[] = { &block, &out, &n, &side, &radius };
 
@@ -72,7 +70,7 @@ static bool compute(const struct halo *h, const struct order *o)
     if (!kernel)
         kernel = source_kernel(source, "jacobi");
     if (kernel)
-        launch(kernel, (unsigned)(n + 127) / 128, (unsigned)n, (unsigned)n, 128, 1, 1, 0, (CUstream)o->stream,
+        launch(kernel, (unsigned)(n + 127) / 128, (unsigned)n, (unsigned)n, 128, 1, 1, 0, (CUstream)stream,
                arguments, NULL);
     return kernel != NULL;
 }
@@ -86,7 +84,7 @@ static bool capture(struct halo *h, bool computes, bool exchanges)
     o = h->way;
     if (computes) {
         o->out = device_new(h->cells * sizeof(float));
-        if (!compute(h, o)) {   /* compiles it */
+        if (!halo_compute(h, o->out, o->stream)) {   /* compiles it */
             stream_end(h);
             return false;
         }
@@ -94,7 +92,7 @@ static bool capture(struct halo *h, bool computes, bool exchanges)
     }
     CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
     if (computes)
-        compute(h, o);
+        halo_compute(h, o->out, o->stream);
     bool captured = !exchanges || exchange(o) == STRIDEC_OK;
     CUDA(cudaStreamEndCapture(o->stream, &graph));
     if (captured)
@@ -136,11 +134,27 @@ static void graph_exchange(void *halo)
     CUDA(cudaStreamSynchronize(o->stream));
 }
 
-const struct way way_stream = { "stream order", true, stream_begin, stream_exchange, stream_end, NULL, false };
-const struct way way_graph = { "one graph", true, graph_begin, graph_exchange, stream_end,
-                               "the MPI carries the messages", false };
-const struct way way_kernel = { "a kernel alone, one graph", true, kernel_begin, graph_exchange, stream_end,
-                                "its kernel did not compile", true };
-const struct way way_kernel_graph = { "a kernel and the halo, one graph", true, kernel_graph_begin, graph_exchange,
-                                      stream_end, "its kernel did not compile, or the MPI carries the messages",
-                                      false };
+const struct way way_stream = { .name = "stream order",
+                                .device_buffers = true,
+                                .begin = stream_begin,
+                                .exchange = stream_exchange,
+                                .end = stream_end };
+const struct way way_graph = { .name = "one graph",
+                               .device_buffers = true,
+                               .begin = graph_begin,
+                               .exchange = graph_exchange,
+                               .end = stream_end,
+                               .without = "the MPI carries the messages" };
+const struct way way_kernel = { .name = "a kernel alone, one graph",
+                                .device_buffers = true,
+                                .begin = kernel_begin,
+                                .exchange = graph_exchange,
+                                .end = stream_end,
+                                .without = "its kernel did not compile",
+                                .apart = true };
+const struct way way_kernel_graph = { .name = "a kernel and the halo, one graph",
+                                      .device_buffers = true,
+                                      .begin = kernel_graph_begin,
+                                      .exchange = graph_exchange,
+                                      .end = stream_end,
+                                      .without = "its kernel did not compile, or the MPI carries the messages" };

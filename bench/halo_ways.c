@@ -15,7 +15,7 @@ static void isend_exchange(void *halo)
     MPI_Waitall(2 * NEIGHBOURS, request, MPI_STATUSES_IGNORE);
 }
 
-const struct way way_isend = { "isend", true, NULL, isend_exchange, NULL, NULL, false };
+const struct way way_isend = { .name = "isend", .device_buffers = true, .exchange = isend_exchange };
 
 static bool persistent_begin(struct halo *h)
 {
@@ -45,8 +45,11 @@ static void persistent_end(struct halo *h)
     free(request);
 }
 
-const struct way way_persistent = { "persistent", true, persistent_begin, persistent_exchange, persistent_end,
-                                    NULL, false };
+const struct way way_persistent = { .name = "persistent",
+                                    .device_buffers = true,
+                                    .begin = persistent_begin,
+                                    .exchange = persistent_exchange,
+                                    .end = persistent_end };
 
 /* Edge s leads to neighbour s, and what comes in by edge s was sent in direction s. So two ranks with several edges
  * between them count them in the same order, and messages match as the MPI counts. */
@@ -89,5 +92,8 @@ static void neighbor_end(struct halo *h)
     free(g);
 }
 
-const struct way way_neighbor = { "neighbor_alltoallw", true, neighbor_begin, neighbor_exchange, neighbor_end, NULL,
-                                  false };
+const struct way way_neighbor = { .name = "neighbor_alltoallw",
+                                  .device_buffers = true,
+                                  .begin = neighbor_begin,
+                                  .exchange = neighbor_exchange,
+                                  .end = neighbor_end };
