@@ -389,7 +389,7 @@ bool channels_progress(const struct channel *c)
         if (other->state == CHANNEL_GREETED) other->call.sends ? progress_send(other) : progress_receive(other);
         if (seen(other)) offer_end(other);
     }
-    bool gone = c && c->state == CHANNEL_GREETED && node_gone(c->peer);
+    bool gone = c && (c->state == CHANNEL_QUEUED || c->state == CHANNEL_GREETED) && node_gone(c->peer);
     pthread_mutex_unlock(&lock);
     return !gone;
 }
