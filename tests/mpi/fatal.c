@@ -11,6 +11,9 @@
  * run: STRIDEC_TRANSPORT=staged -n 2 receive => ends
  * run: LD_PRELOAD=@VOTE -n 2 vote => ends 9
  * run: -n 2 stream => ends
+ * run: -n 2 stream graph => ends
+ * run: -n 2 stream exit => ends
+ * run: -n 2 stream graph exit => ends
  */
 #include "../../runtime/api/stridec.h"
 #include "check.h"
@@ -18,6 +21,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -100,25 +104,48 @@ static void vote(void)
     MPI_Barrier(comm);
 }
 
-/* A rank ends without a word while the other's stream waits for its message. */
-static void stream(void)
+/* A message each way in stream order. */
+static void exchange(MPI_Request request[2], cudaStream_t s)
 {
-    MPI_Request r;
-    if (my_rank == 0) MPI_Send_init(out.origin, COUNT, vector.type, 1, 3, MPI_COMM_WORLD, &r);
-    else MPI_Recv_init(in.origin, COUNT, vector.type, 0, 3, MPI_COMM_WORLD, &r);
-    bool bound = stridec_start_on(1, &r, NULL) == STRIDEC_OK && stridec_wait_on(1, &r, NULL) == STRIDEC_OK;
-    cudaStreamSynchronize(NULL);
-    expect(bound, "the partners are not bound");
-    report("a message in stream order");
-    if (my_rank == 0) _exit(7);
-    stridec_start_on(1, &r, NULL), stridec_wait_on(1, &r, NULL);
-    cudaStreamSynchronize(NULL);
+    int started = stridec_start_on(2, request, s), waited = stridec_wait_on(2, request, s);
+    expect(started == STRIDEC_OK && waited == STRIDEC_OK, "a message in stream order: %d, %d", started, waited);
+}
+
+/* Rank 0 ends while the streams of both wait for a message of the other's: `by_exit`, with all that a process does at
+ * its end. */
+static void stream(bool graph, bool by_exit)
+{
+    MPI_Request r[2];
+    cudaStream_t s;
+    cudaGraph_t captured;
+    cudaGraphExec_t ready;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    MPI_Recv_init(in.origin, COUNT, vector.type, my_rank ^ 1, 3, MPI_COMM_WORLD, &r[0]);
+    MPI_Send_init(out.origin, COUNT, vector.type, my_rank ^ 1, 3, MPI_COMM_WORLD, &r[1]);
+    exchange(r, s);
+    cudaStreamSynchronize(s);
+    if (graph) {
+        cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+        exchange(r, s);
+        cudaStreamEndCapture(s, &captured);
+        expect(cudaGraphInstantiateWithFlags(&ready, captured, 0) == cudaSuccess, "a graph");
+        cudaGraphLaunch(ready, s), cudaStreamSynchronize(s);
+    }
+    report("messages in stream order");
+    /* Rank 0 sends none, and receives one that is sent, and one that is not. */
+    for (int i = 0; i < 2 && my_rank == 0; i++) stridec_start_on(1, r, s), stridec_wait_on(1, r, s);
+    if (my_rank == 1 && !graph) exchange(r, s);
+    if (my_rank == 1 && graph) cudaGraphLaunch(ready, s);
+    if (my_rank == 0 && by_exit) exit(7);
+    if (my_rank == 0) MPI_Abort(MPI_COMM_WORLD, 7);
+    cudaStreamSynchronize(s);
 }
 
 int main(int argc, char **argv)
 {
     struct buf waiting;
     MPI_Request r;
+    bool graph = false, exits = false;
     check_start(&argc, &argv, -1);
     layout_number(&vector, 1, COUNT);
     buf_make(&out, MEM_DEVICE, &vector, 0, 1);
@@ -128,7 +155,8 @@ int main(int argc, char **argv)
     report("messages are under way");
     bool votes = argc > 1 && !strcmp(argv[argc - 1], "vote");
     if (votes) vote();
-    if (argc > 1 && !strcmp(argv[argc - 1], "stream")) stream();
+    for (int a = 1; a < argc; a++) graph |= !strcmp(argv[a], "graph"), exits |= !strcmp(argv[a], "exit");
+    if (argc > 1 && !strcmp(argv[1], "stream")) stream(graph, exits);
     for (size_t i = 0; i < sizeof ways / sizeof *ways && my_rank == 0; i++)
         for (int a = 1; a < argc; a++)
             if (!strcmp(argv[a], ways[i].name)) ways[i].end();
