@@ -28,6 +28,7 @@ struct typed_copy_job {
 /* Buffers that jobs of one stream need until the stream has been waited for. Begins zeroed. */
 struct typed_copy_batch {
     struct pool_buffer *kept;
+    struct pool_buffer *spare;   /* device memory that is kept before other is; the caller's */
 };
 
 /* Enqueues all jobs on s of d (entered), in any order: no job may write what another reads or writes. Adds launches

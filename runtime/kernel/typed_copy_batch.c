@@ -3,10 +3,19 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Takes a buffer out of the spare ones. Pinned memory is none: the host may write it while the stream reads it. */
+static struct pool_buffer *take_spare(struct typed_copy_batch *b, enum buffer_kind kind, size_t bytes)
+{
+    struct pool_buffer **at = &b->spare, *one;
+    while (*at && (kind != BUFFER_DEVICE || (*at)->kind != kind || (*at)->bytes < bytes)) at = &(*at)->next;
+    if ((one = *at)) *at = one->next;
+    return one;
+}
+
 struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes)
 {
-    struct pool_buffer *one = mempool_get(d, kind, bytes);
-    if (!one) return NULL;
+    struct pool_buffer *one = take_spare(b, kind, bytes);
+    if (!one && !(one = mempool_get(d, kind, bytes))) return NULL;
     one->next = b->kept;
     return b->kept = one;
 }

@@ -40,7 +40,7 @@ struct channel {
     struct import *data, *flag;  /* the partner's memory */
     struct ipc_cache_layout theirs;
     struct typed_copy_job job;   /* of a receive */
-    struct typed_copy_batch kept;   /* what captured launches read */
+    struct typed_copy_batch kept;   /* buffers of its moves */
     UT_hash_handle hh;
 };
 
@@ -52,7 +52,7 @@ void channel_flag_put(struct device *d, CUdeviceptr flag);   /* 0 is allowed */
 void channel_flags_finish(void);
 /* Moves the first message of a receive, on a stream of stridec's own, and tells the sender. Waits. Returns 0 or -1. */
 int channel_move_first(struct channel *c);
-/* Frees what captured launches of a channel read. */
+/* Frees the buffers of a channel's moves. */
 void channel_moves_end(struct channel *c);
 
 #endif

@@ -153,24 +153,21 @@ void channel_moves_end(struct channel *c)
 }
 
 /* Moves the bytes of some receives. Buffers between layouts, which only long irregular pairs take, stay with the first
- * one while a graph may read them; else the stream is waited for. */
+ * one: its messages, captured or not, come one after the other, so that the next may use them again. The host waits for
+ * none: what the stream waits for may be enqueued after this call. */
 static int move(struct channel *const channels[], int n, CUstream stream)
 {
     struct typed_copy_job jobs[JOBS_MOST];
-    struct typed_copy_batch batch = {0};
     struct stream s = stream_foreign(stream);
     int launches = 0;
+    if (!n) return 0;
+    struct typed_copy_batch *kept = &channels[0]->kept, batch = {.spare = kept->kept};
     for (int i = 0; i < n; i++) jobs[i] = channels[i]->job;
-    int result = n ? typed_copy_move(&batch, channels[0]->device, &s, jobs, n, &launches) : 0;
-    if (!batch.kept) return result;
-    if (!stream_is_captured(stream)) {
-        driver_get()->cuStreamSynchronize(stream);
-        typed_copy_end(&batch);
-        return result;
-    }
-    struct pool_buffer *last = batch.kept;
-    while (last->next) last = last->next;
-    last->next = channels[0]->kept.kept, channels[0]->kept.kept = batch.kept;
+    int result = typed_copy_move(&batch, channels[0]->device, &s, jobs, n, &launches);
+    struct pool_buffer **last = &batch.kept;
+    while (*last) last = &(*last)->next;
+    *last = batch.spare;
+    kept->kept = batch.kept;
     return result;
 }
 
