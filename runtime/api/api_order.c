@@ -234,15 +234,32 @@ static int bound_first(struct order *o, struct channel *later[])
     return many;
 }
 
-static bool one_device(const struct order *o)
+/* Returns true if the bound ones of the first n channels are of one device, which it sets; NULL if they are of none. */
+static bool one_device(const struct order *o, int n, struct device **d)
 {
-    struct device *d = NULL;
-    for (int i = 0; i < o->n; i++) {
-        struct device *own = channel_device(o->channel[i]);
-        if (own && d && own != d) return false;
-        if (own) d = own;
+    *d = NULL;
+    for (int i = 0; i < n; i++) {
+        const struct channel *c = o->channel[i];
+        struct device *own = channel_state(c) == CHANNEL_BOUND ? channel_device(c) : NULL;
+        if (own && *d && own != *d) return false;
+        if (own) *d = own;
     }
     return true;
+}
+
+/* Finds the memory of new channels. Those of another device than the stream's are left to the MPI: their partners, of a
+ * collective say, can't know of it, and a refusal here would leave them waiting. */
+static void locate_new(struct order *o, int bound)
+{
+    struct device *d = driver_get() ? device_of_stream(o->stream) : NULL;
+    for (int i = bound; i < o->n; i++) {
+        struct channel *c = o->channel[i];
+        if (channel_state(c) != CHANNEL_NEW) continue;
+        channel_locate(c);
+        struct device *own = channel_device(c);
+        if (own && d && own != d) channel_leave(c, "memory of another device than the stream's");
+        else if (own) d = own;
+    }
 }
 
 /* Starts plain messages by the MPI, those that may be. Returns false on failure. */
@@ -269,15 +286,15 @@ static int begin_others(struct order *o, int bound)
 
 static int start(struct order *o, int n, const MPI_Request requests[])
 {
+    struct device *d;
     int result = sort_starts(o, n, requests);
     if (result != STRIDEC_OK) return result;
     struct channel **later = calloc((size_t)n + 1, sizeof *later);
     if (!later) return STRIDEC_FAILED;
     int bound = bound_first(o, later);
     free(later);
-    for (int i = bound; i < o->n; i++)
-        if (channel_state(o->channel[i]) == CHANNEL_NEW) channel_locate(o->channel[i]);
-    if (!one_device(o)) return STRIDEC_INVALID;
+    if (!one_device(o, bound, &d)) return STRIDEC_INVALID;
+    locate_new(o, bound);
     if ((o->n > bound || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
     if (o->n > bound || o->plain) posts_settle();
     if (channels_start(o->channel, bound, o->stream, o->captured)) return STRIDEC_FAILED;
@@ -371,9 +388,10 @@ static int wait_bound(struct order *o)
 
 static int wait(struct order *o, int n, const MPI_Request requests[])
 {
+    struct device *d;
     int result = sort_waits(o, n, requests);
     if (result != STRIDEC_OK) return result;
-    if (!one_device(o)) return STRIDEC_INVALID;
+    if (!one_device(o, o->n, &d)) return STRIDEC_INVALID;
     if (wait_bound(o) != STRIDEC_OK || posts_wait(o->post, o->posted, o->stream) || !wait_all(o)) return STRIDEC_FAILED;
     bool posts = o->plain && posts_able(o->stream);   /* from the next time on */
     for (int i = 0; i < o->plain && posts; i++)

@@ -177,15 +177,15 @@ static inline int stridec_synchronize(stridec_stream stream)
  * message a request, and partners must launch, or call, as often. Bytes move in stridec_wait_on: for overlap, use a
  * stream for messages and another one for the computation, with events between them.
  *
- * The requests of a call use the memory of one device, the stream's. Receives name their source and tag. Which two
- * requests are partners is settled at the first time, for good: a program that frees one makes both anew. Until then
- * no other messages of that source and tag may be under way. Until the stream has done it, the buffers must not be
- * used or freed, nor the requests freed. Nothing else may start or complete a request that is started so. A send is
- * complete when the receives that its partner completes in one call have all been sent. A partner that ends without
- * its part leaves the stream waiting. Errors of the MPI call its error handlers.
+ * Memory is that of one device, the stream's. Receives name their source and tag. Which two requests are partners is
+ * settled at the first time, for good: a program that frees one makes both anew. Until then no other messages of that
+ * source and tag may be under way. Until the stream has done it, the buffers must not be used or freed, nor the
+ * requests freed. Nothing else may start or complete a request that is started so. A send is complete when the receives
+ * that its partner completes in one call have all been sent. A partner that ends without its part leaves the stream
+ * waiting. Errors of the MPI call its error handlers.
  *
- * The MPI carries what can't go so: a partner on another node, data in host memory or in several allocations, a
- * collective that stridec leaves to the MPI. Under MPI_THREAD_MULTIPLE a thread of stridec's makes the MPI's calls when
+ * The MPI carries what can't go so: a partner on another node, data in host memory, in several allocations or on
+ * another device, a collective that stridec leaves to the MPI. Under MPI_THREAD_MULTIPLE a thread of stridec's makes the MPI's calls when
  * the stream comes to them; such a call may be captured, too. From the first such message to MPI_Finalize stridec frees
  * no pooled memory, and the program must free none (cudaFree waits for streams) while a stream waits for a message.
  * At the first time, without that level, and without the library the host waits.
@@ -194,7 +194,7 @@ static inline int stridec_synchronize(stridec_stream stream)
  * messages, the stream was waited for, and stridec_wait_on has waited for these messages; STRIDEC_UNABLE: `stream` is
  * captured, and a request was not started before, or is one that the host must wait for (the log says which): nothing
  * was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE,
- * MPI_ANY_TAG, or memory of several devices; STRIDEC_FAILED. */
+ * MPI_ANY_TAG, or a stream of another device than before; STRIDEC_FAILED. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

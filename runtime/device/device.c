@@ -406,6 +406,18 @@ struct device *device_default(void)
     return find_or_insert(driver, NULL, ordinal);
 }
 
+struct device *device_of_stream(CUstream handle)
+{
+    const struct driver *driver = driver_get();
+    CUcontext context = NULL, pushed_one;
+    CUdevice ordinal = 0;
+    if (!driver || !driver->cuStreamGetCtx || driver->cuStreamGetCtx(handle, &context) != CUDA_SUCCESS) return NULL;
+    if (!context || driver->cuCtxPushCurrent(context) != CUDA_SUCCESS) return NULL;
+    bool known = driver->cuCtxGetDevice(&ordinal) == CUDA_SUCCESS;
+    driver->cuCtxPopCurrent(&pushed_one);
+    return known ? find_or_insert(driver, context, ordinal) : NULL;
+}
+
 /* A bit for each open device_enter, latest lowest: 1 if pushed. Mostly the context is current: one query suffices. */
 static _Thread_local uint64_t pushed;
 

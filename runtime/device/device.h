@@ -39,6 +39,8 @@ bool device_unmanaged(const void *p);
 bool device_accessible(const void *p, size_t bytes);
 /* Returns the current context's device, else one in use, else device 0's primary context; NULL without a driver. */
 struct device *device_default(void);
+/* Returns the device of a stream of the program's; NULL if there is no context, or the driver can't tell. */
+struct device *device_of_stream(CUstream handle);
 
 /* Sets the properties and the name (64 characters) of the driver's GPU `ordinal`, which gets no context. Returns false
  * if it can't. */

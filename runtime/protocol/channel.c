@@ -208,6 +208,11 @@ void channel_locate(struct channel *c)
     c->why = channel_device_able(w.device) ? NULL : "the driver has no stream memory operations";
 }
 
+void channel_leave(struct channel *c, const char *why)
+{
+    c->why = why, c->device = NULL;
+}
+
 /* Describes data and flag in two slots. Returns NULL, or why it can't. */
 static const char *offer(struct channel *c)
 {

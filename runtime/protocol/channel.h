@@ -61,6 +61,8 @@ void channel_end_message(struct channel *c);
 bool channel_wild(const struct channel *c);
 /* Finds the memory of a new channel. */
 void channel_locate(struct channel *c);
+/* Leaves a located channel to the MPI. */
+void channel_leave(struct channel *c, const char *why);   /* why: static */
 /* Returns the device of a located channel; NULL with MPI_PROC_NULL, or where it can't be bound. */
 struct device *channel_device(const struct channel *c);
 /* Returns why a channel is CHANNEL_PLAIN. Static storage. */

@@ -4,6 +4,7 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/spinlock.h"
+#include "channel_internal.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -142,16 +143,8 @@ static bool run(void)
 
 bool posts_able(CUstream stream)
 {
-    CUcontext context;
-    CUdevice d;
-    int able = 0;
-    const struct driver *driver = spinlock_needed ? driver_get() : NULL;
-    if (!driver || !driver->memory_operations || driver->cuStreamGetCtx(stream, &context) != CUDA_SUCCESS) return false;
-    if (!context || driver->cuCtxPushCurrent(context) != CUDA_SUCCESS) return false;
-    bool known = driver->cuCtxGetDevice(&d) == CUDA_SUCCESS;
-    driver->cuCtxPopCurrent(&context);
-    return known && driver->cuDeviceGetAttribute(&able, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, d) ==
-                        CUDA_SUCCESS && able;
+    struct device *d = spinlock_needed ? device_of_stream(stream) : NULL;
+    return d && channel_device_able(d);
 }
 
 struct post *post_of(MPI_Request request)
