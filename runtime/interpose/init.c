@@ -2,6 +2,7 @@
 #include "base/abi_check.h"
 #include "base/launcher.h"
 #include "base/env.h"
+#include "base/file_share.h"
 #include "base/log.h"
 #include "base/modex.h"
 #include "base/mpi_abi.h"
@@ -140,7 +141,7 @@ static void finish(void)
     bool stopped = kernel_finish();
     trace_finish();
     if (driver_get()) device_finish();
-    if (stopped) table_finish();
+    if (stopped) table_finish(), file_share_finish();
     self_comm_finish();
 }
 

@@ -6,6 +6,7 @@
 #include "../../gen/gen.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/file_share.h"
 #include "base/log.h"
 #include <dirent.h>
 #include <errno.h>
@@ -113,26 +114,44 @@ static bool key_is(const struct image *image, const char *key)
     return image->key_bytes == strlen(key) && !memcmp(image->key, key, image->key_bytes);
 }
 
-static int load_checked(const char *path, const char *key, void **data, size_t *bytes)
+/* Returns 0 and a copy of a checked file's module, or -1 if the file has another key. */
+static int take(const struct image *image, const char *key, void **data, size_t *bytes)
 {
-    struct image image;
+    if (!key_is(image, key) || !(*data = malloc(image->data_bytes + 1))) return -1;
+    memcpy(*data, image->data, image->data_bytes);
+    ((char *)*data)[image->data_bytes] = '\0';   /* PTX is text */
+    *bytes = image->data_bytes;
+    return 0;
+}
+
+/* Takes the module from what another rank of the node has read. */
+static int load_shared(const char *path, const char *key, void **data, size_t *bytes)
+{
+    struct image image = {0};
+    image.text = file_share_get(path, &image.bytes);
+    if (!image.text) return -1;
+    bool good = check(&image);
+    int result = good ? take(&image, key, data, bytes) : -1;
+    if (!good) file_share_remove(path);
+    free(image.text);
+    return result;
+}
+
+/* Reads the file for all ranks of the node. */
+static int load_file(const char *path, const char *key, void **data, size_t *bytes)
+{
+    struct image image = {0};
     const char *why;
-    int found = read_file(path, &image, &why);
-    if (found != 0) {
-        if (found < 0) log_once(LOG_WARN, "cache folder", "cached module %s can't be used: %s", path, why);
-        return -1;
-    }
-    int result = -1;
-    if (!check(&image)) {
+    int found = module_cache_usable() ? read_file(path, &image, &why) : 1;
+    bool good = found == 0 && check(&image);
+    file_share_put(path, good ? image.text : NULL, image.bytes);
+    if (found < 0) log_once(LOG_WARN, "cache folder", "cached module %s can't be used: %s", path, why);
+    if (found == 0 && !good) {
         log_once(LOG_WARN, "cache damaged", "cached module %s is damaged: it is removed and compiled again", path);
         unlink(path);
-    } else if (key_is(&image, key) && (*data = malloc(image.data_bytes + 1))) {
-        /* PTX is text and needs a terminator. */
-        memcpy(*data, image.data, image.data_bytes);
-        ((char *)*data)[image.data_bytes] = '\0';
-        *bytes = image.data_bytes;
-        result = 0;
     }
+    int result = good ? take(&image, key, data, bytes) : -1;
+    if (result == 0) utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);   /* used: see module_cache_trim */
     free(image.text);
     return result;
 }
@@ -149,9 +168,9 @@ bool module_cache_usable(void)
 
 int module_cache_load(const char *key, void **data, size_t *bytes)
 {
-    char *path = module_cache_usable() ? path_of(key) : NULL;
-    int result = path ? load_checked(path, key, data, bytes) : -1;
-    if (result == 0) utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);   /* used: see module_cache_trim */
+    char *path = path_of(key);
+    int result = path ? load_shared(path, key, data, bytes) : -1;
+    if (path && result) result = load_file(path, key, data, bytes);
     free(path);
     return result;
 }
@@ -159,7 +178,7 @@ int module_cache_load(const char *key, void **data, size_t *bytes)
 void module_cache_remove(const char *key)
 {
     char *path = path_of(key);
-    if (path) unlink(path);
+    if (path) unlink(path), file_share_remove(path);
     free(path);
 }
 
@@ -168,7 +187,8 @@ bool module_cache_make(void)
     return module_cache_dir() && file_make_folder(module_cache_dir(), 0700);
 }
 
-/* Writes a complete file with header, key and hash. Returns false with errno on failure. */
+/* Writes a complete file with header, key and hash; gives it to the ranks of the node first, which then read no file.
+ * Returns false with errno on failure. */
 static bool write_file(const char *path, const char *key, const void *data, size_t bytes)
 {
     struct header h = {.key_bytes = strlen(key), .data_bytes = bytes};
@@ -182,6 +202,7 @@ static bool write_file(const char *path, const char *key, const void *data, size
     memcpy(image + sizeof h + h.key_bytes, data, bytes);
     hash = XXH3_64bits(image, hashed);
     memcpy(image + hashed, &hash, sizeof hash);
+    file_share_put(path, image, hashed + sizeof hash);
     bool done = file_replace(path, 0600, image, hashed + sizeof hash);
     int error = errno;
     free(image);

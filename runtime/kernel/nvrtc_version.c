@@ -11,6 +11,7 @@
 #include "nvrtc_version.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/file_share.h"
 #include "base/log.h"
 #include "device/gpu_runtime.h"
 #include "module_cache.h"
@@ -59,16 +60,27 @@ static bool unchanged(const char *library, const long long noted[3])
            st.st_mtim.tv_nsec == noted[2];
 }
 
+/* Returns the note, read by one rank of the node, malloc'd; NULL if there is none. */
+static char *note_text(const char *path, size_t *bytes)
+{
+    const char *why;
+    char *text = file_share_get(path, bytes);
+    if (text) return text;
+    bool there = module_cache_usable();
+    if (there) text = file_read(path, FILE_OWN, NOTE_MAX, bytes, &why);
+    int error = errno;
+    file_share_put(path, text, *bytes);
+    if (there && !text && error != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
+    return text;
+}
+
 static void read_note(void)
 {
     char *path = note_path(), library[PATH_MAX];
     long long noted[3];
     uint64_t hash;
-    size_t bytes;
-    const char *why;
-    bool there = path && module_cache_usable();
-    char *text = there ? file_read(path, FILE_OWN, NOTE_MAX, &bytes, &why) : NULL;
-    if (there && !text && errno != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
+    size_t bytes = 0;
+    char *text = path ? note_text(path, &bytes) : NULL;
     FILE *f = text && bytes ? fmemopen(text, bytes, "r") : NULL;
     free(path);
     if (!f) {
@@ -123,7 +135,7 @@ static void note(void)
     FILE *f = path ? open_memstream(&text, &bytes) : NULL;
     if (f) write_note(f, &st);
     bool ok = f && !ferror(f);
-    if (f && !fclose(f) && ok) file_replace(path, 0600, text, bytes);
+    if (f && !fclose(f) && ok && file_replace(path, 0600, text, bytes)) file_share_put(path, text, bytes);
     free(text);
     free(path);
 }

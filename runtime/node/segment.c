@@ -4,6 +4,7 @@
 #include "base/backoff.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/file_share.h"
 #include "base/job_id.h"
 #include "base/log.h"
 #include "base/world_rank.h"
@@ -99,6 +100,7 @@ static void sweep(int rank)
         if (!strncmp(found.gl_pathv[i], prefix, strlen(prefix))) continue;
         owner_name(owner, found.gl_pathv[i]);
         if (owner_is_dead(owner)) unlink(found.gl_pathv[i]);
+        file_share_drop(found.gl_pathv[i]);
     }
     globfree(&found);
 }
@@ -235,6 +237,7 @@ enum node_domains node_start(void)
     }
     peers[rank] = &own;
     neighbors = launcher_local_size(rank, world_size);
+    if (neighbors != 1) file_share_start(prefix);
     atomic_store(&node_is_armed, device);
     atomic_store(&node_reads_device, device && env_get()->ways.zerocopy);
     atomic_store(&there, true);

@@ -1,18 +1,24 @@
 /* warm.c: what ranks and processes share of compiled kernels, and what becomes of the worker when they fork and end.
  *
- * `cold` begins with an empty cache folder: of the ranks one compiles. `warm` finds it filled by others, and its
- * first pack of a type meets the type's own kernel. `fork` forks while a compile is on its way; `end` finalizes then.
+ * `cold` begins with an empty cache folder: of the ranks one compiles, and the others have the modules from it. `warm`
+ * finds it filled by others, and its first pack of a type meets the type's own kernel; one rank reads each file.
+ * `gone` takes the folder's files away when rank 0 has loaded all modules. `fork` forks while a compile is on its way; `end` finalizes then.
  * (To exit without MPI_Finalize then is test_kernel.c's.) A child has no use for a sanitizer's search for leaks, which
  * takes its parent's threads for its own.
  *
  * run: STRIDEC_CACHE_DIR=@KEEP -n 3 cold
  * run: STRIDEC_CACHE_DIR=@KEEP -n 3 warm
  * run: STRIDEC_CACHE_DIR=@KEEP -n 1 warm
+ * run: STRIDEC_CACHE_DIR=@KEEP -n 3 gone
  * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_NVRTC_DELAY_MS=300 LSAN_OPTIONS=detect_leaks=0 -n 1 fork
  * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_NVRTC_DELAY_MS=300 -n 2 end
  */
 #include "check.h"
 #include "resources.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -21,6 +27,27 @@
 #define BLOCKS 24000 /* more than the copy engine is asked for, two and more at a time */
 
 static struct buf user;
+static atomic_int reads;   /* files of the cache folder that were opened, but locks and new ones */
+
+/* The library's too: the program's functions come first. */
+int open(const char *name, int flags, ...)
+{
+    const char *cache = getenv("STRIDEC_CACHE_DIR"), *end = strrchr(name, '.');
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    int fd = openat(AT_FDCWD, name, flags, mode);
+    if (fd >= 0 && cache && !strncmp(name, cache, strlen(cache)) && !(end && !strcmp(end, ".lock"))) reads++;
+    return fd;
+}
+
+static int all_reads(void)
+{
+    int own = reads, all = 0;
+    MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
 
 /* Where block i lies: evenly spaced, the copy engine would move them at once. */
 static int place(int i)
@@ -66,6 +93,8 @@ static void cold(void)
     MPI_Barrier(MPI_COMM_WORLD);
     resources_now(&r);
     if (r.simulated) expect_equal(r.compiles, 3, "compiles of all ranks");
+    int all = all_reads();
+    expect(all <= 3, "%d files were read by all ranks", all);   /* a rank may look just after a file has come */
     MPI_Type_free(&t);
     report("%d ranks compile a module once", num_ranks);
 }
@@ -90,9 +119,42 @@ static void warm(void)
         expect(after.copies - before.copies <= 1, "%lld copies", (long long)(after.copies - before.copies));
     }
     pack(t);
+    resources_wait_modules(3, t, NULL);
+    int all = all_reads();
+    if (after.simulated) expect_equal(all, 4, "modules and notes that all ranks read");
     MPI_Type_free(&t);
     buf_free(&out);
     report("the first pack after a warm start");
+}
+
+static void empty_cache(void)
+{
+    DIR *d = opendir(getenv("STRIDEC_CACHE_DIR"));
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (e->d_name[0] != '.') expect(!unlinkat(dirfd(d), e->d_name, 0), "%s can't be removed", e->d_name);
+    expect(d != NULL, "no cache folder");
+    if (d) closedir(d);
+}
+
+/* Rank 0 has read all for the others. */
+static void gone(void)
+{
+    struct resources before, after;
+    MPI_Datatype t = MPI_DATATYPE_NULL;
+    resources_now(&before);
+    for (int first = 1; first >= 0; first--) {
+        if ((my_rank == 0) == first) {
+            t = blocks();
+            resources_wait_modules(3, t, NULL);
+        }
+        if (first && my_rank == 0) empty_cache();
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    resources_now(&after);
+    expect_equal(after.compiles - before.compiles, 0, "compiles");
+    pack(t);
+    MPI_Type_free(&t);
+    report("modules of a cache folder that has been emptied");
 }
 
 /* In a child there is no GPU to use: it computes, commits types, and ends, in each way there is. */
@@ -152,6 +214,7 @@ int main(int argc, char **argv)
     buf_make(&user, MEM_DEVICE, &all, 0, 1);
     if (!strcmp(what, "cold")) cold();
     if (!strcmp(what, "warm")) warm();
+    if (!strcmp(what, "gone")) gone();
     if (!strcmp(what, "fork")) forks();
     if (!strcmp(what, "end")) pack(blocks()); /* its module is asked for, and not waited for */
     if (!strcmp(what, "end")) report("a compile is on its way at the end");
