@@ -35,10 +35,9 @@ static bool start(struct record *r, void *of, struct starts *s)
         if (flow) record_send_pipelined(r, flow);
         return flow != NULL;
     }
-    struct rndv_send *rndv = NULL;
-    bool ok = persistent_send_start(o->persist_send, &s->site, &rndv);
+    struct rndv_send *rndv = persistent_send_start(o->persist_send, &s->site);
     if (rndv) record_send_rndv(r, rndv);
-    return ok;
+    return rndv != NULL;
 }
 
 static int packed(void *of)
@@ -47,17 +46,10 @@ static int packed(void *of)
     return o->persist_send ? 0 : args_packed(o);
 }
 
-static void recall(void *of)
-{
-    struct args_set *o = of;
-    if (o->persist_send) persistent_send_recall(o->persist_send);
-}
-
 const struct request_ops args_ops = {
     .free = drop,
     .start = start,
     .packed = packed,
-    .recall = recall,
     .partial = args_partial,
     .recv_buffer = args_recv_buffer,
     .unpack = args_unpack,

@@ -5,7 +5,6 @@
 #include "pack/typed_buffer.h"
 #include "pipeline_send.h"
 #include "protocol.h"
-#include "rndv_file.h"
 #include "shm_send.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@ struct persistent_send {
     int way;   /* of the chunks (pipeline_send_way) */
     struct typed_buffer *tbuf;   /* the buffer, without a transport */
     struct ipc_export allocation;   /* of the buffer, at the last start */
+    bool synchronous;   /* each start ends only after the match */
     bool reserved;   /* a slot is reserved for the next start (rndv_send_reserve) */
     union {
         struct rts descriptor;
@@ -27,6 +27,7 @@ struct persistent_send {
 static struct rndv_send *offer(struct persistent_send *s, struct rndv_send_site *site)
 {
     const struct typed_buffer *p = s->tbuf;
+    site->synchronous = s->synchronous;
     struct rndv_send *o = rndv_send_to(s->peer, p->layout, p->device, p->user, p->count, site);
     if (o && p->device) s->allocation = site->allocation;
     return o;
@@ -73,6 +74,7 @@ bool persistent_send_pipelined(struct persistent_send *s, const struct message *
 struct persistent_send *persistent_send_new(const struct message *m)
 {
     struct persistent_send *s = calloc(1, sizeof *s);
+    if (s) s->synchronous = m->synchronous;
     if (s && !(s->tbuf = typed_buffer_new(m->layout, m->where.device, m->buf, m->count))) free(s), s = NULL;
     return s;
 }
@@ -107,31 +109,24 @@ int64_t persistent_send_bytes(const struct persistent_send *s)
 }
 
 /* Writes the payload to a file. Earlier sends hold all slots, and no start may wait for a receiver. */
-static bool spilled(struct persistent_send *s)
+static struct rndv_send *spilled(struct persistent_send *s, const struct rndv_send_site *site)
 {
-    uint32_t number = rndv_file_apart(s->tbuf, s->peer);
-    if (number) rts_mark(&s->descriptor, &node_own()->cookie);
-    s->descriptor.rank = (uint32_t)node_own()->rank, s->descriptor.slot = number,
-    s->descriptor.bytes = s->tbuf->bytes;
-    return number != 0;
-}
-
-void persistent_send_recall(struct persistent_send *s)
-{
-    if (s->peer && s->descriptor.slot >= SLOTS) rndv_file_recall(node_own()->rank, s->descriptor.slot);
+    const struct typed_buffer *p = s->tbuf;
+    return rndv_send_apart(s->peer, p->layout, p->device, p->user, p->count, site);
 }
 
 /* Memory that was freed and allocated again at the same address is another allocation: hence the check. */
-bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started)
+struct rndv_send *persistent_send_start(struct persistent_send *s, struct rndv_send_site *site)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
     if (s->tbuf->device && !asked && ipc_export_valid(&s->allocation)) site->allocation = s->allocation;
     site->reserved = &s->reserved;
-    struct rndv_send *o = *started = offer(s, site);
-    if (!o) return spilled(s);
+    struct rndv_send *o = offer(s, site);
+    if (!o) o = spilled(s, site);
+    if (!o) return NULL;
     memcpy(&s->sent, rndv_send_descriptor(o), s->tbuf->device ? RTS_BYTES : SHM_SEND_MIN);
     rndv_send_feed(o);   /* only host memory */
-    return true;
+    return o;
 }
 
 void persistent_send_close(struct persistent_send *s)

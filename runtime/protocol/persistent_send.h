@@ -20,11 +20,9 @@ const struct rts *persistent_send_descriptor(const struct persistent_send *s);
 int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type);
 /* Returns the packed bytes of each start. */
 int64_t persistent_send_bytes(const struct persistent_send *s);
-/* Starts the send. The caller ends *started; NULL if no slot is free: the payload is in a file already. Returns false
- * if the memory can't be sent so any more. All sends of one call share `site`. */
-bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started);
-/* Takes back the payload of a start with *started NULL: its header was not sent. */
-void persistent_send_recall(struct persistent_send *s);
+/* Starts the send, and returns it: the caller ends it. Returns NULL if the memory can't be sent so any more. All sends
+ * of one call share `site`. */
+struct rndv_send *persistent_send_start(struct persistent_send *s, struct rndv_send_site *site);
 /* Returns true if the send goes in chunks. Then persistent_send_flow replaces persistent_send_start: the caller feeds
  * its result after the MPI has started its request. persistent_send_flow returns NULL without memory. */
 bool persistent_send_flows(const struct persistent_send *s);

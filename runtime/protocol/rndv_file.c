@@ -111,6 +111,29 @@ uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer)
     return number;
 }
 
+/* The note is in the file's mode. */
+#define MODE_UNPROBED 0600   /* by file_make */
+#define MODE_PROBED 0700
+
+void rndv_file_note_probed(int rank, uint32_t number, bool probed)
+{
+    char name[128];
+    const char *why;
+    node_fallback_name(name, rank, number);
+    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    if (fd < 0) return;
+    if (fchmod(fd, probed ? MODE_PROBED : MODE_UNPROBED)) log_write(LOG_ERROR, "%s: its mode can't be set", name);
+    close(fd);
+}
+
+bool rndv_file_probed(uint32_t number)
+{
+    char name[128];
+    struct stat s;
+    node_fallback_name(name, node_own()->rank, number);
+    return !lstat(name, &s) && (s.st_mode & MODE_PROBED) == MODE_PROBED;
+}
+
 void rndv_file_recall(int rank, uint32_t number)
 {
     char name[128];

@@ -30,7 +30,7 @@ struct rndv_domain {
 extern const struct rndv_domain rndv_domain_cuda, rndv_domain_host;
 
 struct rndv_send {
-    struct slot *slot;
+    struct slot *slot;   /* NULL: the payload is in a file without one (rndv_send_apart) */
     struct slot *more;   /* slots of the other parts (rndv_send_slots), linked by `next`; NULL: none */
     struct peer *peer;
     struct typed_buffer *tbuf;   /* bounce buffers only once the payload has moved */

@@ -23,11 +23,17 @@ static struct rndv_send *left;   /* whose sends have ended before their receiver
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void rndv_send_publish(struct rndv_send *o)
+/* Writes the RTS. `number` is of the slot, or of the file. */
+static void write_rts(struct rndv_send *o, uint32_t number)
 {
     struct rts *d = &o->descriptor;
     rts_mark(d, &node_own()->cookie);
-    d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->tbuf->bytes;
+    d->rank = (uint32_t)node_own()->rank, d->slot = number, d->bytes = o->tbuf->bytes;
+}
+
+void rndv_send_publish(struct rndv_send *o)
+{
+    write_rts(o, (uint32_t)(o->slot - node_own()->slot));
     o->begun = stats_now();
     o->to_late = atomic_load_explicit(&o->peer->late, memory_order_relaxed) > 0;
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
@@ -53,6 +59,20 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     if ((o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) && domain->post(o, site)) return o;
     rndv_send_withdraw(o);
     return NULL;
+}
+
+struct rndv_send *rndv_send_apart(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
+                                  const struct rndv_send_site *site)
+{
+    struct rndv_send *o = rndv_send_new();
+    if (!o) return NULL;
+    o->domain = domain_of(d), o->peer = peer, o->synchronous = site->synchronous;
+    o->tbuf = typed_buffer_new(l, d, buf, count);
+    uint32_t number = o->tbuf ? rndv_file_apart(o->tbuf, peer) : 0;
+    if (!number) return rndv_send_withdraw(o), NULL;
+    o->in_file = true;
+    write_rts(o, number);
+    return o;
 }
 
 int rndv_send_feed(struct rndv_send *o)
@@ -151,7 +171,7 @@ void rndv_send_near(const struct rndv_send *o)
 
 bool rndv_send_read(const struct rndv_send *o)
 {
-    return state_of(o) == SLOT_DONE;
+    return o->slot && state_of(o) == SLOT_DONE;
 }
 
 void rndv_send_unmatch(struct rndv_send *o)
@@ -159,19 +179,25 @@ void rndv_send_unmatch(struct rndv_send *o)
     o->synchronous = false;
 }
 
+/* Returns true while the RTS waits in the receiver's probed queue: the slot tells, or the file without one. */
+static bool probed(const struct rndv_send *o)
+{
+    return o->slot ? atomic_load(&o->slot->probed) : rndv_file_probed(o->descriptor.slot);
+}
+
 /* The MPI has completed the RTS's synchronous send. Returns false if that was by a probe of the receiver's: a thread
  * there is about to take RTS headers out of the MPI's queue (`probing`), or this one waits in the probed queue. The
- * order matters: the receiver sets `probed` before it clears `probing`. */
+ * order matters: the receiver notes the probe before it clears `probing`. */
 static bool matched(const struct rndv_send *o)
 {
-    if (!o->synchronous || state_of(o) == SLOT_DONE) return true;
-    return !atomic_load(&o->peer->file->probing) && !atomic_load(&o->slot->probed);
+    if (!o->synchronous || rndv_send_read(o)) return true;
+    return !atomic_load(&o->peer->file->probing) && !probed(o);
 }
 
 bool rndv_send_ended(struct rndv_send *o)
 {
-    return matched(o) && (answered(o) ||
-                          rndv_send_moved(o) || (impatient(o) && (rndv_send_move_away(o, true) || !o->stays)));
+    return matched(o) && (!o->slot || answered(o) || rndv_send_moved(o) ||
+                          (impatient(o) && (rndv_send_move_away(o, true) || !o->stays)));
 }
 
 /* Ends a send that its receiver reads later. What lies in a shared segment block needs no more care: no refusal comes,
@@ -243,8 +269,18 @@ static bool await_match(const struct rndv_send *o)
     return true;
 }
 
+/* Ends a send without a slot. The file is the receiver's, unless that will not come. */
+static int end_apart(struct rndv_send *o)
+{
+    int rc = await_match(o) ? 0 : -1;
+    o->in_file = rc != 0;
+    rndv_send_withdraw(o);
+    return rc;
+}
+
 int rndv_send_end(struct rndv_send *o)
 {
+    if (!o->slot) return end_apart(o);
     if (o->pushes && rndv_send_feed(o)) return leave(o), -1;
     if (!await_match(o)) return retire(o), finished(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {

@@ -31,6 +31,10 @@ void rndv_send_unreserve(bool *reserved);
  * announces the slot. In host memory the layout is not contiguous. Returns NULL if the message goes another way. */
 struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                                struct rndv_send_site *site);
+/* Packs the payload into a file without a slot: earlier sends hold all slots. The receiver removes the file. Returns
+ * NULL if there is no room. The RTS is never short. */
+struct rndv_send *rndv_send_apart(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
+                                  const struct rndv_send_site *site);
 const struct rts *rndv_send_descriptor(const struct rndv_send *o);
 /* Returns the count and type of the RTS that the MPI sends. */
 int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type);

@@ -7,6 +7,7 @@
 #include "pipeline.h"
 #include "node/ipc_cache.h"
 #include "placement.h"
+#include "rndv_file.h"
 #include "rndv_recv.h"
 #include "rts.h"
 #include "rts_short.h"
@@ -70,8 +71,9 @@ void rndv_recv_probing(bool begins)
 
 void rndv_recv_probed(const struct rts *d, bool probed)
 {
-    struct peer *peer = d->slot >= SLOTS || pipeline_named(d) ? NULL : node_world_peer((int)d->rank);
-    if (peer) atomic_store(&peer->file->slot[d->slot].probed, probed);
+    struct peer *peer = pipeline_named(d) ? NULL : node_world_peer((int)d->rank);
+    if (peer && d->slot < SLOTS) atomic_store(&peer->file->slot[d->slot].probed, probed);
+    else if (peer) rndv_file_note_probed(peer->rank, d->slot, probed);
 }
 
 /* Copies the first packed bytes from device memory to `room`: from `packed`, or, if NULL, from the buffer. Blocks. */

@@ -141,11 +141,6 @@ static void operation_complete(struct completion *c, struct record *r, MPI_Statu
         c->rc = raise_error(error_comm_comm(r->error_comm), MPI_ERR_OTHER, "unpacking on the GPU failed");
 }
 
-static void operation_recall(struct record *r)
-{
-    if (r->ops->recall) r->ops->recall(r->of);
-}
-
 static void stepped_complete(struct completion *c, struct record *r, MPI_Status *status, int error)
 {
     const char *what;
@@ -167,6 +162,5 @@ const struct record_kind kind_resent = {.receives = true, .complete = resent_com
 const struct record_kind kind_rndv = {
     .complete = rndv_complete, .end = rndv_end, .ready = rndv_ready, .recall = rndv_recall};
 const struct record_kind kind_pipelined = {.end = pipelined_end, .recall = pipelined_recall};
-const struct record_kind kind_operation = {.complete = operation_complete, .recall = operation_recall};
-const struct record_kind kind_stepped = {
-    .complete = stepped_complete, .step = stepped_step, .recall = operation_recall};
+const struct record_kind kind_operation = {.complete = operation_complete};
+const struct record_kind kind_stepped = {.complete = stepped_complete, .step = stepped_step};

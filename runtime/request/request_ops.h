@@ -15,8 +15,6 @@ struct request_ops {
     /* The others may be NULL; without step, recv_buffer and unpack may not. */
     /* Ends the packing: s->batch was waited for, and the MPI has not started the request. Returns 0 or -1. */
     int (*packed)(void *of);
-    /* Takes a start back that called no function for start. */
-    void (*recall)(void *of);
     /* Advances the operation without waiting. Returns true if it is complete: the MPI's next look finds the request
      * complete. Without this hook only the MPI knows. */
     bool (*step)(void *of);

@@ -4,7 +4,8 @@
  * variable   meaning                                             written by
  * acked      the MPI has completed the send of the RTS           the MPI
  * probing    node_file.probing: the receiver is taking an RTS    rndv_recv_probing
- * probed     slot.probed: it waits in the probed queue           rndv_recv_probed
+ * probed     slot.probed, or the mode of a file without a slot:  rndv_recv_probed
+ *            it waits in the probed queue
  * matched    the application has posted a receive for it         the application
  *
  * The receiver has THREADS threads, the sender one message to each. The MPI takes the messages in any order. */
