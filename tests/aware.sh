@@ -11,8 +11,8 @@ own=$build/aware to=$build/aware-mpi
 cuda=${CUDA_HOME:-/usr/local/cuda}
 # Left out: "starts" counts what is asked of the driver, and this MPI asks too. It breaks a capture ("capture"), and serves
 # one context of a device ("reset").
-[ $# -gt 0 ] || set -- mixed p2p pack mapped parts several synchronous uneven requests outstanding collectives exchange \
-    exchange_later reductions reduced reduced_later \
+[ $# -gt 0 ] || set -- mixed p2p pack mapped parts several synchronous unread uneven requests outstanding collectives \
+    exchange exchange_later reductions reduced reduced_later \
     neighbors halo deferred pending window windows file bottom partitioned lifetimes freed \
     threads offers brief marks pipe strangers early soak \
     odd tools left callbacks query sessions errors failing probed short fatal devices handles edges large_count random

@@ -269,7 +269,8 @@ void args_as_is(struct arg *p)
 static bool open_persistent(struct args_set *o)
 {
     struct arg *p = &o->of[0];
-    struct message m = {p->buf, p->count, p->type, o->dest, o->comm, .reuse = REUSE_LATER};
+    struct message m = {p->buf, p->count, p->type, o->dest, o->comm,
+                        .reuse = REUSE_LATER, .synchronous = o->synchronous};
     if (!o->sends || !(o->persist_send = send_plan(&m))) return false;
     args_as_is(p);
     p->use = (void *)(uintptr_t)persistent_send_descriptor(o->persist_send),

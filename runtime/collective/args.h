@@ -78,6 +78,7 @@ struct args_set {
     int source, tag;
     struct typed_buffer *recv_buffer;   /* of such a receive, or NULL */
     bool sends;                      /* a persistent send to `dest` that may be a rendezvous send (persistent_send.h) */
+    bool synchronous;                /* such a send, which ends only after the match */
     int dest;
     struct persistent_send *persist_send;   /* set if it is one, else NULL */
     struct neighbor_topology *edges;

@@ -399,7 +399,8 @@ $brings    rc = $passed;
     brings = names_of.target_datatype and receives_at(args)
       and "    args_bound_read(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
-    sends = keep == "persistent" and f.name:find "^R?[Ss]end_init" and ", .sends = true, .dest = dest" or "",
+    sends = keep == "persistent" and f.name:find "^[RS]?[Ss]end_init"
+      and (", .sends = true%s, .dest = dest"):format(f.name:find "^Ssend" and ", .synchronous = true" or "") or "",
     receives = names_of.source and (", .receives = true, .source = source, .tag = %s")
       :format(names_of.recvtag and "recvtag" or "tag") or "",
     -- A read from MPI_PROC_NULL must not change the buffer.

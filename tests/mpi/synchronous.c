@@ -1,5 +1,6 @@
 /* synchronous.c: synchronous sends go from memory to memory, and end only after the match: a probe of the receiver's is
- * none, a posted receive is one, though nobody waits for it yet.
+ * none, a posted receive is one, though nobody waits for it yet. `persistent`: by MPI_Ssend_init, the same request
+ * again and again.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 threads
@@ -7,6 +8,12 @@
  * run: -n 2 --host
  * run: -n 2 threads --host
  * run: STRIDEC_TRANSPORT=oneshot -n 2 packed
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 persistent
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 persistent threads
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 persistent
+ * run: -n 2 persistent --host
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 persistent threads --host
+ * run: STRIDEC_TRANSPORT=oneshot -n 2 persistent packed
  */
 #include "check.h"
 #include "resources.h"
@@ -20,9 +27,12 @@ enum { DATA = 1, OTHER, MORE };
 
 static MPI_Comm comm;
 static int peer;
-static struct layout every_second;
+static struct layout every_second, contiguous;
+static const struct layout *sent = &every_second;
 static struct buf buf, other;
-static bool packed;
+static bool packed, persistent;
+static MPI_Message found = MPI_MESSAGE_NULL;   /* by a matched probe */
+static MPI_Request made[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};   /* by MPI_Ssend_init */
 static uint64_t salt = 10;
 
 /* One rank waits here until the other one calls it for the other direction. */
@@ -37,17 +47,43 @@ static void fill(struct buf *b)
 {
     salt++;
     buf_fill(b, my_rank ? salt + 1000 : salt);
-    if (my_rank) buf_expect_from(b, &every_second, &every_second, salt);
+    if (my_rank) buf_expect_from(b, sent, sent, salt);
+}
+
+/* Sends `buf` or, as the second one, `other`. */
+static void issend_one(bool second, MPI_Request *r)
+{
+    static int starts;
+    const struct buf *b = second ? &other : &buf;
+    int tag = second ? OTHER : DATA;
+    if (!persistent) {
+        MPI_Issend(b->origin, sent->count, sent->type, peer, tag, comm, r);
+        return;
+    }
+    if (made[second] == MPI_REQUEST_NULL)
+        MPI_Ssend_init(b->origin, sent->count, sent->type, peer, tag, comm, &made[second]);
+    *r = made[second];
+    if (starts++ % 2) MPI_Start(r);
+    else MPI_Startall(1, r);
+    expect(*r == made[second], "a start changes its request");
 }
 
 static void issend(MPI_Request *r)
 {
-    MPI_Issend(buf.origin, 1, every_second.type, peer, DATA, comm, r);
+    issend_one(false, r);
+}
+
+/* Frees the requests while they are inactive. */
+static void forget(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (made[i] != MPI_REQUEST_NULL) MPI_Request_free(&made[i]);
 }
 
 static void receive(void)
 {
-    MPI_Recv(buf.origin, 1, every_second.type, peer, DATA, comm, MPI_STATUS_IGNORE);
+    if (found != MPI_MESSAGE_NULL) MPI_Mrecv(buf.origin, sent->count, sent->type, &found, MPI_STATUS_IGNORE);
+    else MPI_Recv(buf.origin, sent->count, sent->type, peer, DATA, comm, MPI_STATUS_IGNORE);
 }
 
 /* ---- completion ---- */
@@ -76,11 +112,14 @@ static void not_complete(MPI_Request r[2], const char *when)
     expect(!complete, "%s, call %d finds the send complete", when, (i - 1) % CALLS);
 }
 
+enum { PROBES = 6 };
 static void find(int way)
 {
     MPI_Status s;
     int there = 0, n = 0;
-    if (way % 2) MPI_Probe(way < 2 ? peer : MPI_ANY_SOURCE, DATA, comm, &s);
+    if (way == 4) MPI_Mprobe(peer, DATA, comm, &found, &s);
+    else if (way == 5) while (!there) MPI_Improbe(MPI_ANY_SOURCE, DATA, comm, &there, &found, &s);
+    else if (way % 2) MPI_Probe(way < 2 ? peer : MPI_ANY_SOURCE, DATA, comm, &s);
     else while (!there) MPI_Iprobe(peer, way < 2 ? DATA : MPI_ANY_TAG, comm, &there, &s);
     MPI_Get_count(&s, every_second.type, &n);
     expect_equal(n, 1, "the count that a probe tells");
@@ -92,7 +131,10 @@ static void end(int how, MPI_Request r[2])
     if (how == CALLS) MPI_Wait(&r[0], MPI_STATUS_IGNORE);
     else while (!complete_by(how, r)) continue;
     if (how == CALLS - 1) MPI_Wait(&r[0], MPI_STATUS_IGNORE);
-    expect(r[0] == MPI_REQUEST_NULL, "call %d leaves the request", how);
+    int which = 0;
+    if (persistent) MPI_Waitany(1, r, &which, MPI_STATUS_IGNORE);
+    expect(persistent ? which == MPI_UNDEFINED && r[0] == made[0] : r[0] == MPI_REQUEST_NULL,
+           "call %d leaves the request active", how);
 }
 
 static void ends_after_match(bool probes)
@@ -111,7 +153,7 @@ static void ends_after_match(bool probes)
             MPI_Wait(&r[1], MPI_STATUS_IGNORE);
         } else {
             word(0);
-            if (probes) find(how % 4);
+            if (probes) find(how % PROBES);
             word(1), word(0);
             receive();
             MPI_Send(NULL, 0, MPI_BYTE, peer, OTHER, comm);
@@ -206,6 +248,7 @@ static void freed(void)
         if (my_rank == 0) {
             issend(&r);
             MPI_Request_free(&r);
+            made[0] = MPI_REQUEST_NULL;
             word(1);
             MPI_Send(other.origin, 1, every_second.type, peer, MORE, comm);
             word(1);
@@ -227,8 +270,7 @@ static void several(void)
     fill(&buf), fill(&other);
     if (my_rank == 0) {
         MPI_Request r[2];
-        MPI_Issend(buf.origin, 1, every_second.type, peer, DATA, comm, &r[0]);
-        MPI_Issend(other.origin, 1, every_second.type, peer, OTHER, comm, &r[1]);
+        issend_one(false, &r[0]), issend_one(true, &r[1]);
         MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
     } else {
         MPI_Message message;
@@ -241,6 +283,38 @@ static void several(void)
     report("MPI_Mprobe of the second of two synchronous sends");
 }
 
+/* Two requests are started together, and end in the order of their receives, which take any message of any source. */
+static void together(void)
+{
+    for (int call = 0; call < 4; call++) {
+        int first = call / 2, which = -1, n = 0, list[2] = {-1, -1}, flag = 0;
+        fill(&buf), fill(&other);
+        if (my_rank == 0) {
+            MPI_Request r[2];
+            issend_one(false, &r[0]), issend_one(true, &r[1]);
+            not_complete(r, "before any receive");
+            word(0), word(1);
+            if (call == 0) MPI_Waitany(2, r, &which, MPI_STATUS_IGNORE);
+            else if (call == 1) MPI_Waitsome(2, r, &n, list, MPI_STATUSES_IGNORE), which = list[0];
+            else if (call == 2) while (!flag) MPI_Testany(2, r, &which, &flag, MPI_STATUS_IGNORE);
+            else while (!n) MPI_Testsome(2, r, &n, list, MPI_STATUSES_IGNORE), which = list[0];
+            expect(which == first && n < 2, "call %d completes request %d, not %d", call, which, first);
+            word(0);
+            MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+        } else {
+            const struct buf *b[] = {first ? &other : &buf, first ? &buf : &other};
+            word(0);
+            find(3);
+            MPI_Recv(b[0]->origin, sent->count, sent->type, MPI_ANY_SOURCE, first ? OTHER : DATA, comm,
+                     MPI_STATUS_IGNORE);
+            word(1), word(0);
+            MPI_Recv(b[1]->origin, sent->count, sent->type, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE);
+        }
+        buf_check(&buf, "the first of two"), buf_check(&other, "the second of two");
+    }
+    report("two synchronous sends end in the order of their receives");
+}
+
 /* ---- how they go ---- */
 
 static long host_offers(void)
@@ -250,20 +324,22 @@ static long host_offers(void)
     return ask ? ask(0) + ask(1) : -1;
 }
 
-/* Returns true if a send by MPI_Ssend or MPI_Issend, and its receive, went from memory to memory, on both ranks. */
+/* Returns true if a synchronous send and its receive went from memory to memory, on both ranks. */
 static bool direct(bool blocks)
 {
     struct resources before, after;
     MPI_Request r;
     fill(&buf);
+    forget();   /* a persistent request is looked at once */
     MPI_Barrier(comm);
     resources_now(&before);
     long offers = host_offers();
     if (my_rank) receive();
-    else if (blocks) MPI_Ssend(buf.origin, 1, every_second.type, peer, DATA, comm);
+    else if (blocks) MPI_Ssend(buf.origin, sent->count, sent->type, peer, DATA, comm);
     else issend(&r), MPI_Wait(&r, MPI_STATUS_IGNORE);
     resources_now(&after);
-    int mine = host_mode ? my_rank || host_offers() > offers : after.launches - before.launches == my_rank, all = 0;
+    int64_t work = after.launches - before.launches + after.copies - before.copies;
+    int mine = host_mode ? my_rank || host_offers() > offers : work == my_rank, all = 0;
     buf_check(&buf, "sent from memory to memory");
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
     return all;
@@ -279,34 +355,50 @@ static void goes(bool blocks)
         MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
         time = all;
     }
-    const char *name = blocks ? "MPI_Ssend" : "MPI_Issend";
+    const char *name = blocks ? "MPI_Ssend" : persistent ? "MPI_Ssend_init" : "MPI_Issend";
     expect(so, "%s does not go from memory to memory", name);
-    report("%s from memory to memory: one launch, by the receiver", name);
+    report("%s of %s from memory to memory: one launch, by the receiver", name, sent->text);
+}
+
+/* Contiguous data in host memory is the MPI's. */
+static void goes_contiguous(void)
+{
+    sent = &contiguous;
+    goes(true), goes(false);
+    forget();
+    sent = &every_second;
 }
 
 int main(int argc, char **argv)
 {
     bool threads = false;
     MPI_Datatype type;
-    for (int i = 1; i < argc; i++) packed |= !strcmp(argv[i], "packed"), threads |= !strcmp(argv[i], "threads");
+    for (int i = 1; i < argc; i++) {
+        packed |= !strcmp(argv[i], "packed"), threads |= !strcmp(argv[i], "threads");
+        persistent |= !strcmp(argv[i], "persistent");
+    }
     check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : -1);
     peer = 1 - my_rank;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Type_vector(DOUBLES, 1, 2, MPI_DOUBLE, &type);
     type_commit(&type);
     layout_of(&every_second, type, 1, "every second double");
+    layout_of(&contiguous, MPI_DOUBLE, DOUBLES, "doubles");
     buf_make(&buf, host_mode ? MEM_HOST : MEM_DEVICE, &every_second, 0, salt);
     buf_make(&other, host_mode ? MEM_HOST : MEM_DEVICE, &every_second, 0, salt);
     struct resources r;
     resources_now(&r);   /* hardware counts no launches */
     if (!packed && (host_mode || r.simulated)) goes(true), goes(false);
+    if (!packed && !host_mode && r.simulated && !cuda_aware()) goes_contiguous();
     ends_after_match(false), ends_after_match(true);
     blocking();
     other_first();
     posted();
     freed();
     several();
-    buf_free(&buf), buf_free(&other), layout_free(&every_second);
+    together();
+    forget();
+    buf_free(&buf), buf_free(&other), layout_free(&every_second), layout_free(&contiguous);
     MPI_Comm_free(&comm);
     return check_finish();
 }
