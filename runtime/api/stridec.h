@@ -185,10 +185,10 @@ static inline int stridec_synchronize(stridec_stream stream)
  * waiting. Errors of the MPI call its error handlers.
  *
  * The MPI carries what can't go so: a partner on another node, data in host memory, in several allocations or on
- * another device, a collective that stridec leaves to the MPI. Under MPI_THREAD_MULTIPLE a thread of stridec's makes the MPI's calls when
- * the stream comes to them; such a call may be captured, too. From the first such message to MPI_Finalize stridec frees
- * no pooled memory, and the program must free none (cudaFree waits for streams) while a stream waits for a message.
- * At the first time, without that level, and without the library the host waits.
+ * another device, a collective that stridec leaves to the MPI. Under MPI_THREAD_MULTIPLE a thread of stridec's makes
+ * the MPI's calls when the stream comes to them; such a call may be captured, too. From the first such message to
+ * MPI_Finalize stridec frees no pooled memory, and the program must free none (cudaFree waits for streams) while a
+ * stream waits for a message. At the first time, without that level, and without the library the host waits.
  *
  * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
  * messages, the stream was waited for, and stridec_wait_on has waited for these messages; STRIDEC_UNABLE: `stream` is
