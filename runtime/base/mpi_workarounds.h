@@ -29,6 +29,9 @@
 #define RGET_ENDS_EARLY MPICH_BEFORE(50000000)
 /* MPICH before 5: MPI_Win_flush_local may not wait for an MPI_Get that comes before an MPI_Put (4.0.2). */
 #define GET_MISSES_LOCAL_FLUSH MPICH_BEFORE(50000000)
+/* MPICH 5: MPI_Request_get_status ends a persistent request that is complete, and MPI_Testany and its kin then say
+ * that none is active (5.0.2). The same where the standard ABI tells of no version. */
+#define GET_STATUS_ENDS_PERSISTENT (!IS_OPEN_MPI && !MPICH_BEFORE(50000000))
 /* MPICH 4.0 to 4.1.2: neighborhood calls copy as many counts as there are neighbors of the wrong direction
  * (pmodels/mpich#6233). The forms for large counts copy none. */
 #if MPICH_BEFORE(40100300) && !MPICH_BEFORE(40000000)

@@ -2,6 +2,7 @@
 #include "completion_set.h"
 #include "base/freelist.h"
 #include "base/log.h"
+#include "base/self_comm.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +167,8 @@ bool completion_set_step(const struct completion_set *f)
 int completion_set_later(struct completion_set *f, const MPI_Request requests[], int *flag)
 {
     int seen = 0, rc = MPI_SUCCESS;
-    for (int i = 0; i < f->count && rc == MPI_SUCCESS; i++)
+    if (GET_STATUS_ENDS_PERSISTENT) comm_progress(MPI_COMM_WORLD);
+    for (int i = 0; !GET_STATUS_ENDS_PERSISTENT && i < f->count && rc == MPI_SUCCESS; i++)
         rc = PMPI_Request_get_status(requests[i], &seen, MPI_STATUS_IGNORE);
     completion_set_close(f);
     *flag = 0;

@@ -15,6 +15,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 persistent threads --host
  * run: STRIDEC_TRANSPORT=oneshot -n 2 persistent packed
  */
+#include "../../runtime/base/mpi_workarounds.h"
 #include "check.h"
 #include "resources.h"
 #include <dlfcn.h>
@@ -99,17 +100,29 @@ static bool complete_by(int call, MPI_Request r[2])
     case 3: MPI_Testsome(2, r, &n, list, MPI_STATUSES_IGNORE); return n > 0 && (!list[0] || (n > 1 && !list[1]));
     case 4: MPI_Testany(1, r, &which, &flag, MPI_STATUS_IGNORE); return flag;
     case 5: MPI_Testsome(1, r, &n, list, MPI_STATUSES_IGNORE); return n > 0;
-    default: MPI_Request_get_status(r[0], &flag, MPI_STATUS_IGNORE); return flag;
+    case 6: MPI_Request_get_status(r[0], &flag, MPI_STATUS_IGNORE); return flag;
+#if MPI_VERSION * 100 + MPI_SUBVERSION >= 401
+    case 7: MPI_Request_get_status_any(2, r, &which, &flag, MPI_STATUS_IGNORE); return flag && which == 0;
+    case 8: MPI_Request_get_status_all(1, r, &flag, MPI_STATUSES_IGNORE); return flag;
+    case 9: MPI_Request_get_status_some(2, r, &n, list, MPI_STATUSES_IGNORE); return n > 0 && !list[0];
+#endif
+    default: return false;
     }
 }
-enum { CALLS = 7 };
+enum { LOOKING = 6, CALLS = MPI_VERSION * 100 + MPI_SUBVERSION >= 401 ? 10 : 7 };   /* from LOOKING on they complete none */
+
+/* Returns how many calls there are: some MPIs end a persistent request that is looked at. */
+static int calls(void)
+{
+    return persistent && GET_STATUS_ENDS_PERSISTENT ? LOOKING : CALLS;
+}
 
 static void not_complete(MPI_Request r[2], const char *when)
 {
     bool complete = false;
     int i = 0;
-    for (double since = 0; !complete && within(&since, LOOKS); i++) complete = complete_by(i % CALLS, r);
-    expect(!complete, "%s, call %d finds the send complete", when, (i - 1) % CALLS);
+    for (double since = 0; !complete && within(&since, LOOKS); i++) complete = complete_by(i % calls(), r);
+    expect(!complete, "%s, call %d finds the send complete", when, (i - 1) % calls());
 }
 
 enum { PROBES = 6 };
@@ -128,9 +141,9 @@ static void find(int way)
 /* The end: by a wait, or by polling with each call. */
 static void end(int how, MPI_Request r[2])
 {
-    if (how == CALLS) MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    if (how == calls()) MPI_Wait(&r[0], MPI_STATUS_IGNORE);
     else while (!complete_by(how, r)) continue;
-    if (how == CALLS - 1) MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    if (how >= LOOKING && how < calls()) MPI_Wait(&r[0], MPI_STATUS_IGNORE);
     int which = 0;
     if (persistent) MPI_Waitany(1, r, &which, MPI_STATUS_IGNORE);
     expect(persistent ? which == MPI_UNDEFINED && r[0] == made[0] : r[0] == MPI_REQUEST_NULL,
@@ -139,7 +152,7 @@ static void end(int how, MPI_Request r[2])
 
 static void ends_after_match(bool probes)
 {
-    for (int how = 0; how <= CALLS; how++) {
+    for (int how = 0; how <= calls(); how++) {
         MPI_Request r[2];
         fill(&buf);
         if (my_rank == 0) {
