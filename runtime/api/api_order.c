@@ -7,26 +7,21 @@
 #include "collective/neighbor_stream.h"
 #include "device/device.h"
 #include "protocol/channel.h"
-#include "protocol/stream_posts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The requests of a call: those that are bound go by the stream, others by the MPI: in stream order by the posting
- * thread, where it may and they have been started before, or at once. */
+/* The requests of a call: those that are bound go by the stream, the others by the MPI. */
 struct order {
-    int n, posted, plain;
+    int n, plain;
     CUstream stream;
     bool captured;
-    bool asked, posts;          /* the posting thread may; asked: that is known */
-    bool firsts;                /* some requests go by the MPI for the first time: all do so at once, in their order */
     struct channel **channel;   /* the first `n` of them are channels */
-    struct post **post;         /* `posted` requests of the thread's */
     MPI_Request *request;       /* `plain` requests of the MPI */
 };
 
 static void order_end(struct order *o)
 {
-    free(o->channel), free(o->post), free(o->request);
+    free(o->channel), free(o->request);
 }
 
 static bool order_begin(struct order *o, int n, stridec_stream stream)
@@ -34,9 +29,8 @@ static bool order_begin(struct order *o, int n, stridec_stream stream)
     size_t room = (size_t)n + 1;
     *o = (struct order){.stream = (CUstream)stream};
     o->channel = calloc(room, sizeof *o->channel), o->request = calloc(room, sizeof *o->request);
-    o->post = calloc(room, sizeof *o->post);
     o->captured = driver_get() && stream_is_captured(o->stream);
-    return o->channel && o->request && o->post;
+    return o->channel && o->request;
 }
 
 /* Without a context there is no work to wait for. */
@@ -166,59 +160,23 @@ static bool listed(const struct order *o, const struct channel *c)
     return false;
 }
 
-static bool is_posted(const struct order *o, const struct post *p)
-{
-    for (int i = 0; i < o->posted; i++)
-        if (o->post[i] == p) return true;
-    return false;
-}
-
-/* Returns true if a request may go by the MPI, and has not gone by the posting thread before. */
-static bool is_first(MPI_Request request)
-{
-    const struct channel *c = request == MPI_REQUEST_NULL ? NULL : channel_of(request);
-    enum channel_state state = c ? channel_state(c) : CHANNEL_PLAIN;
-    return request != MPI_REQUEST_NULL && state != CHANNEL_BOUND && (state != CHANNEL_PLAIN || !post_of(request));
-}
-
-/* Asks whether the posting thread may, and whether some of a call's requests are new to it. */
-static void ask(struct order *o, int n, const MPI_Request requests[])
-{
-    if (o->asked) return;
-    o->asked = true, o->posts = posts_able(o->stream);
-    for (int i = 0; i < n && o->posts; i++) o->firsts |= is_first(requests[i]);
-}
-
-/* Sorts a request of the MPI's, with or without a channel. */
-static int sort_plain(struct order *o, MPI_Request request, struct channel *c)
-{
-    struct post *p = o->posts ? post_of(request) : NULL;
-    if (!c) log_once(LOG_INFO, "stream order", "a request in stream order is left to the MPI: no message, or made "
-                     "before CUDA's start, or by a rank without GPUs");
-    if (p && (post_under_way(p) || is_posted(o, p))) return STRIDEC_INVALID;
-    if (p && !o->firsts) return o->post[o->posted++] = p, STRIDEC_OK;
-    if (o->captured && o->posts) return cannot_capture("start it once outside of a graph first");
-    if (o->captured)
-        return cannot_capture(c ? channel_why(c) : "the MPI's, which needs MPI_THREAD_MULTIPLE for that");
-    if (c) o->channel[o->n++] = c;
-    else o->request[o->plain++] = request;
-    return STRIDEC_OK;
-}
-
 /* Sorts the requests. Nothing has begun where it fails. */
 static int sort_starts(struct order *o, int n, const MPI_Request requests[])
 {
-    int result = STRIDEC_OK;
-    for (int i = 0; i < n && result == STRIDEC_OK; i++) {
+    for (int i = 0; i < n; i++) {
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         enum channel_state state = c ? channel_state(c) : CHANNEL_PLAIN;
         if (requests[i] == MPI_REQUEST_NULL) continue;
         if (c && (channel_message(c) || channel_wild(c) || listed(o, c))) return STRIDEC_INVALID;
+        if (!c) log_once(LOG_INFO, "stream order", "a request in stream order is left to the MPI: no message, or made "
+                         "before CUDA's start, or by a rank without GPUs");
         if (o->captured && state == CHANNEL_NEW) return cannot_capture("start it once outside of a graph first");
-        if (state == CHANNEL_PLAIN) ask(o, n, requests), result = sort_plain(o, requests[i], c);
-        else o->channel[o->n++] = c;
+        if (o->captured && state == CHANNEL_PLAIN)
+            return cannot_capture(c ? channel_why(c) : "it is no message of the node");
+        if (c) o->channel[o->n++] = c;
+        else o->request[o->plain++] = requests[i];
     }
-    return result;
+    return STRIDEC_OK;
 }
 
 /* Moves the bound channels to the front; all keep their order. Returns their number. */
@@ -296,10 +254,8 @@ static int start(struct order *o, int n, const MPI_Request requests[])
     if (!one_device(o, bound, &d)) return STRIDEC_INVALID;
     locate_new(o, bound);
     if ((o->n > bound || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
-    if (o->n > bound || o->plain) posts_settle();
     if (channels_start(o->channel, bound, o->stream, o->captured)) return STRIDEC_FAILED;
     for (int i = 0; i < bound; i++) channel_set_message(o->channel[i], MESSAGE_LATER);
-    if (posts_start(o->post, o->posted, o->stream, o->captured)) return STRIDEC_FAILED;
     return begin_others(o, bound);
 }
 
@@ -332,12 +288,6 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
 {
     for (int i = 0; i < n; i++) {
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
-        struct post *p = requests[i] == MPI_REQUEST_NULL ? NULL : post_of(requests[i]);
-        if (p && post_under_way(p)) {
-            if (post_captured(p) != o->captured) return cannot_capture("it was started outside of the graph");
-            if (!is_posted(o, p)) o->post[o->posted++] = p;
-            continue;
-        }
         if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
         bool later = c && channel_message(c) == MESSAGE_LATER && channel_state(c) == CHANNEL_BOUND;
         if (o->captured && !later) return cannot_capture("it was started outside of the graph");
@@ -392,10 +342,7 @@ static int wait(struct order *o, int n, const MPI_Request requests[])
     int result = sort_waits(o, n, requests);
     if (result != STRIDEC_OK) return result;
     if (!one_device(o, o->n, &d)) return STRIDEC_INVALID;
-    if (wait_bound(o) != STRIDEC_OK || posts_wait(o->post, o->posted, o->stream) || !wait_all(o)) return STRIDEC_FAILED;
-    bool posts = o->plain && posts_able(o->stream);   /* from the next time on */
-    for (int i = 0; i < o->plain && posts; i++)
-        if (!post_make(o->request[i])) return STRIDEC_FAILED;
+    if (wait_bound(o) != STRIDEC_OK || !wait_all(o)) return STRIDEC_FAILED;
     for (int i = 0; i < o->n; i++) channel_end_message(o->channel[i]);
     channels_progress(NULL);   /* slots of what has been bound */
     return o->plain ? STRIDEC_HOST : STRIDEC_OK;

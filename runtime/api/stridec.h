@@ -184,17 +184,15 @@ static inline int stridec_synchronize(stridec_stream stream)
  * that its partner completes in one call have all been sent. A partner that ends without its part leaves the stream
  * waiting. Errors of the MPI call its error handlers.
  *
- * The MPI carries what can't go so: a partner on another node, data in host memory, in several allocations or on
- * another device, a collective that stridec leaves to the MPI. Under MPI_THREAD_MULTIPLE a thread of stridec's makes
- * the MPI's calls when the stream comes to them; such a call may be captured, too. From the first such message to
- * MPI_Finalize stridec frees no pooled memory, and the program must free none (cudaFree waits for streams) while a
- * stream waits for a message. At the first time, without that level, and without the library the host waits.
+ * While a stream waits for a message, cudaFree and the first launch of a kernel, which loads it, wait as well, and then
+ * all calls of CUDA in the process: what the partner needs for that message must have been enqueued before.
  *
  * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
- * messages, the stream was waited for, and stridec_wait_on has waited for these messages; STRIDEC_UNABLE: `stream` is
- * captured, and a request was not started before, or is one that the host must wait for (the log says which): nothing
- * was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE,
- * MPI_ANY_TAG, or a stream of another device than before; STRIDEC_FAILED. */
+ * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node,
+ * data in host memory, in several allocations or on another device, a collective that stridec leaves to the MPI, or no
+ * library; STRIDEC_UNABLE: `stream` is captured, and a request was not bound before or is the MPI's (the log says
+ * which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice,
+ * MPI_ANY_SOURCE, MPI_ANY_TAG, or a stream of another device than before; STRIDEC_FAILED. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

@@ -108,8 +108,6 @@ struct pool_buffer {
  * buffers and tries again. Returns NULL on failure (logged). */
 struct pool_buffer *mempool_get(struct device *d, enum buffer_kind kind, size_t bytes);
 void mempool_put(struct pool_buffer *b);   /* NULL is allowed; any context may be current */
-/* Lets pools keep all that is put, from now on: freeing waits for streams, and these may wait for what frees. */
-void mempool_hold(void);
 
 /* Returns the driver's text of an error. Static storage. */
 const char *driver_error(CUresult r) __attribute__((cold));

@@ -2,8 +2,8 @@
  *
  * Sizes are powers of two from 4 KiB; BUFFER_LASTING and BUFFER_FLAGGED also have fifteen even steps between. A pool
  * keeps at most its limit: four fifths of STRIDEC_KEEP, one fifth for BUFFER_FLAGGED, 1 GiB of pinned memory. More is
- * freed at once, and so are a device's pools if its memory is almost full; not after mempool_hold. Buffers of other
- * sizes (memory was short) are not kept. */
+ * freed at once, and so are a device's pools if its memory is almost full. Buffers of other sizes (memory was short)
+ * are not kept. */
 #include "base/log.h"
 #include "observe/stats.h"
 #include "device_internal.h"
@@ -14,7 +14,6 @@
 #define CHECK_NS 20000000                /* and none more often than this */
 
 static struct pool pinned = {.limit = (size_t)1 << 30};
-static atomic_bool held;   /* mempool_hold */
 
 static struct pool *pool_of(struct device *d, enum buffer_kind kind)
 {
@@ -57,8 +56,7 @@ static bool pool_keep(struct pool *pool, struct pool_buffer *b)
     int class = class_of(b->kind, b->bytes);
     if (size_of(class) != b->bytes) return false;
     spinlock_lock(&pool->spin_lock);
-    bool keep = atomic_load_explicit(&held, memory_order_relaxed) ||
-                (b->bytes <= pool->limit && pool->kept <= pool->limit - b->bytes);
+    bool keep = b->bytes <= pool->limit && pool->kept <= pool->limit - b->bytes;
     if (keep) {
         b->next = pool->free[class];
         pool->free[class] = b;
@@ -207,7 +205,7 @@ void mempool_put(struct pool_buffer *b)
 {
     if (!b) return;
     struct device *d = b->device;
-    bool checks = b->kind != BUFFER_PINNED && b->bytes >= CHECK_MIN_BYTES && !atomic_load(&held);
+    bool checks = b->kind != BUFFER_PINNED && b->bytes >= CHECK_MIN_BYTES;
     if (pool_keep(pool_of(d, b->kind), b)) {
         if (checks) drop_if_low(d);
         return;
@@ -219,11 +217,6 @@ void mempool_put(struct pool_buffer *b)
     }
     release(b);
     device_leave(d);
-}
-
-void mempool_hold(void)
-{
-    atomic_store(&held, true);
 }
 
 void mempool_drop(struct device *d)

@@ -24,7 +24,6 @@
 #include "node/segment.h"
 #include "node/shm_pool.h"
 #include "protocol/channel.h"
-#include "protocol/stream_posts.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline.h"
 #include "request/probed.h"
@@ -127,7 +126,7 @@ static void report(bool world, bool active)
 static void stop(void)
 {
     filter_finish();
-    channels_finish(), posts_finish();
+    channels_finish();
     record_finish();
     rts_arm(INT64_MAX);
 }

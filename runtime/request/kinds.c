@@ -100,8 +100,8 @@ static void rndv_complete(struct completion *c, struct record *r, MPI_Status *st
     if (error != MPI_SUCCESS || cancelled) rndv_recall(r);
 }
 
-/* Lets the MPI progress: while this is false, calls may leave the request out (completion_set_show). Where the MPI can't
- * be asked, it is shown once its receiver has the message. */
+/* Lets the MPI progress: while this is false, calls may leave the request out (completion_set_show). Where the MPI
+ * can't be asked, it is shown once its receiver has the message. */
 static bool rndv_ready(struct record *r)
 {
     int sent = GET_STATUS_ENDS_PERSISTENT && r->persistent;

@@ -1,9 +1,7 @@
 /* stream_order.c: persistent messages in the order of a CUDA stream (stridec_start_on, stridec_wait_on): what the
  * stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
  * the MPI must carry them the calls say so, and the bytes are the same. "absent": so they do without the library.
- * "posted": so they do
- * the first time; then a thread of stridec's calls the MPI when the stream comes to it. "threads": so it does where the
- * ranks are on one node, but the data in host memory. "launches N": so many launches of a graph without any wait, by which each rank's data go round the ring. "gpus": a
+ * "launches N": so many launches of a graph without any wait, by which each rank's data go round the ring. "gpus": a
  * GPU for each rank, so that kernels wait for each other (simulated ones only where all is in one stream).
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
@@ -18,12 +16,6 @@
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_DISABLE=1 -n 2 --host plain absent
  * run: -n 2 --host plain
- * run: -n 2 threads
- * run: SIMGPU_MEM_OPS=0 -n 2 threads plain
- * run: NODES=2 -n 2 posted
- * run: NODES=2 -n 4 posted
- * run: NODES=2 -n 3 posted launches 100
- * run: NODES=2 SIMGPU_EAGER=1 -n 2 posted
  */
 #include "../../runtime/api/stridec.h"
 #include "check.h"
@@ -36,7 +28,7 @@
 #define STEPS 4
 #define LAUNCHES 20
 
-static bool plain, absent, posted, threads;
+static bool plain, absent;
 static cudaStream_t stream;
 static uint64_t salt = 100;
 
@@ -99,9 +91,9 @@ static void expect_result(int got, int want, const char *what)
 {
     expect(got == want, "%s returns %d, not %d", what, got, want);
 }
-static void expect_served(int got, int step, const char *what)
+static void expect_served(int got, const char *what)
 {
-    expect_result(got, plain || (posted && !step) ? STRIDEC_HOST : STRIDEC_OK, what);
+    expect_result(got, plain ? STRIDEC_HOST : STRIDEC_OK, what);
 }
 
 /* The first start does not know yet whether the MPI carries a message. */
@@ -112,8 +104,8 @@ static void steps(int sent, int received)
     for (int i = 0; i < STEPS; i++) {
         ring_fill(&r), ring_copy(&r);
         int started = stridec_start_on(2, r.request, stream);
-        if (i) expect_served(started, i, "stridec_start_on");
-        expect_served(stridec_wait_on(2, r.request, stream), i, "stridec_wait_on");
+        if (i) expect_served(started, "stridec_start_on");
+        expect_served(stridec_wait_on(2, r.request, stream), "stridec_wait_on");
         ring_check(&r, r.sent.text);
     }
     ring_free(&r);
@@ -131,7 +123,7 @@ static void apart(bool two)
         for (int k = 0; k < 3; k++) stridec_start_on(1, &r[k].request[1], stream);
         for (int k = 0; k < 3; k++) stridec_start_on(1, &r[k].request[0], other);
         for (int k = 0; k < 3; k++) stridec_wait_on(1, &r[k].request[1], stream);
-        for (int k = 0; k < 3; k++) expect_served(stridec_wait_on(1, &r[k].request[0], other), i, "stridec_wait_on");
+        for (int k = 0; k < 3; k++) expect_served(stridec_wait_on(1, &r[k].request[0], other), "stridec_wait_on");
         if (!host_mode) cudaStreamSynchronize(other);
         for (int k = 3; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "calls of their own");
         salt += 3 * (uint64_t)num_ranks;
@@ -151,10 +143,10 @@ static void mixed(void)
     if (!host_mode) cudaStreamSynchronize(stream);
     for (int i = 0; i < STEPS; i++) {
         for (int k = 0; k < 4; k++) ring_fill(&r[k]), ring_copy(&r[k]);
-        for (int k = 0; k < 4; k++) all[2 * k] = r[k].request[1], all[2 * k + 1] = r[posted ? k : k ^ 1].request[0];
+        for (int k = 0; k < 4; k++) all[2 * k] = r[k].request[1], all[2 * k + 1] = r[k ^ 1].request[0];
         stridec_start_on(8, all, stream);
         for (int k = 0; k < 4; k++) all[2 * k] = r[3 - k].request[1];   /* sends in another order than receives */
-        expect_served(stridec_wait_on(8, all, stream), i, "stridec_wait_on");
+        expect_served(stridec_wait_on(8, all, stream), "stridec_wait_on");
         for (int k = 4; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "by turns");
         salt += 4 * (uint64_t)num_ranks;
     }
@@ -236,18 +228,6 @@ static void launches(int n)
     report("%d launches", n);
 }
 
-/* What the calls return for messages of host memory, the first time and later. */
-static int carried(int step)
-{
-    return threads && !plain && step ? STRIDEC_OK : STRIDEC_HOST;
-}
-
-static void wait_carried(int n, MPI_Request requests[], int step, const char *what)
-{
-    expect_result(stridec_wait_on(n, requests, stream), carried(step), what);
-    if (threads) cudaStreamSynchronize(stream);
-}
-
 /* Messages of host memory, which the MPI carries; and to ranks that are none. */
 static void others(void)
 {
@@ -260,8 +240,8 @@ static void others(void)
     for (int i = 0; i < 2; i++) {
         memset(in, 0, sizeof in);
         int started = stridec_start_on(4, request, stream);
-        if (i) expect_result(started, carried(i), "a start of the own rank's");
-        wait_carried(4, request, i, "a wait for the own rank's");
+        if (i) expect_result(started, STRIDEC_HOST, "a start of the own rank's");
+        expect_result(stridec_wait_on(4, request, stream), STRIDEC_HOST, "a wait for the own rank's");
         expect(!memcmp(in, out, sizeof in), "the own rank's message");
     }
     for (int i = 0; i < 3; i++) MPI_Request_free(&request[i]);
@@ -269,7 +249,7 @@ static void others(void)
     MPI_Send_init(out, 4, MPI_INT, after(), 4, MPI_COMM_WORLD, &request[1]);
     for (int i = 0; i < 2; i++) {
         stridec_start_on(2, request, stream);
-        wait_carried(2, request, i, "a wait for host memory's");
+        expect_result(stridec_wait_on(2, request, stream), STRIDEC_HOST, "a wait for host memory's");
         expect(in[0] == before() && in[3] == 4, "the message of host memory");
     }
     for (int i = 0; i < 2; i++) MPI_Request_free(&request[i]);
@@ -284,7 +264,7 @@ static void others(void)
         for (int k = 0; k < 2; k++) stridec_start_on(1, &request[2 + k], stream);
         for (int k = 0; k < 2; k++) {
             stridec_start_on(1, &request[k], stream);
-            wait_carried(1, &request[k], i, "a wait for one of two");
+            expect_result(stridec_wait_on(1, &request[k], stream), STRIDEC_HOST, "a wait for one of two");
         }
         stridec_wait_on(2, &request[2], stream);
         expect(got[0][0] == before() && got[0][1] == 5 && got[1][1] == 8, "two messages of a tag: %d %d", got[0][1],
@@ -304,13 +284,12 @@ static void refused(void)
     expect_result(stridec_start_on(2, twice, stream), STRIDEC_INVALID, "a start of a request listed twice");
     expect_result(stridec_start_on(-1, r.request, stream), STRIDEC_INVALID, "a start of -1 requests");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait for nothing");
-    if (posted) stridec_start_on(2, r.request, stream), stridec_wait_on(2, r.request, stream);
     ring_fill(&r), ring_copy(&r);
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a start");
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_INVALID, "a second start");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    if (!posted) expect_equal(error_class(MPI_Startall(2, r.request)), MPI_ERR_REQUEST, "the error of MPI_Startall");
+    expect_equal(error_class(MPI_Startall(2, r.request)), MPI_ERR_REQUEST, "the error of MPI_Startall");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     ring_check(&r, "a message after what was refused");
     MPI_Request_free(&any);
@@ -322,10 +301,9 @@ int main(int argc, char **argv)
     bool gpus = false;
     for (int i = 1; i < argc; i++) {
         plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
-        posted |= !strcmp(argv[i], "posted"), threads |= posted || !strcmp(argv[i], "threads");
         gpus |= !strcmp(argv[i], "gpus");
     }
-    check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : -1);
+    check_start(&argc, &argv, -1);
     if (gpus) cudaSetDevice(my_rank);
     if (!host_mode) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     expect(!absent || !stridec_present(), "the library is there");
