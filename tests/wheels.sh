@@ -5,7 +5,7 @@
 # one of them.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
-[ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs
+[ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs stream_comms
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 . tests/fetched.sh
@@ -25,7 +25,7 @@ one() {   # FLAVOUR PROGRAM...
     fi
     # Not optimised: that takes longer than it saves. tests/cli/wheel.sh packs what is built here.
     if ! make -s -j2 CFLAGS=-O0 LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" BUILD="$own" all sim \
-        "${@/#/$own/tests/mpi/}" >"$own.log" 2>&1; then
+        "$own/tests/mpi/libstreams.so" "${@/#/$own/tests/mpi/}" >"$own.log" 2>&1; then
         echo "not ok $flavour ($mpi_package): stridec is not built against it: $(grep -m1 error "$own.log")"
         return 1
     fi

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 static int world_rank_key = MPI_KEYVAL_INVALID;
+static int denied_key = MPI_KEYVAL_INVALID;   /* an attribute without a value (world_rank_deny) */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The last communicator of this thread, to ask the MPI less often. Invalid after any deletion, since a new
@@ -36,6 +37,16 @@ void world_rank_finish(void)
 {
     atomic_fetch_add_explicit(&deletions, 1, memory_order_release);
     if (world_rank_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&world_rank_key);
+    if (denied_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&denied_key);
+}
+
+/* Caller holds `lock`. */
+static bool is_denied(MPI_Comm comm)
+{
+    void *value;
+    int found = 0;
+    return denied_key != MPI_KEYVAL_INVALID && PMPI_Comm_get_attr(comm, denied_key, &value, &found) == MPI_SUCCESS &&
+           found;
 }
 
 struct world_ranks {
@@ -49,7 +60,7 @@ static struct world_ranks *world_rank_make(MPI_Comm comm)
     int size, inter = 1;
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &size);
-    if (inter) size = 0;
+    if (inter || is_denied(comm)) size = 0;
     struct world_ranks *t = malloc(sizeof *t + (size_t)size * sizeof *t->world);
     int *ranks = malloc((size_t)(size ? size : 1) * sizeof *ranks);
     if (t && ranks) {
@@ -101,11 +112,26 @@ static int translate(MPI_Comm comm, int rank)
     int inter = 1, size = 0, found = MPI_UNDEFINED;
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &size);
-    if (inter || rank >= size) return -1;
+    pthread_mutex_lock(&lock);
+    bool denied = is_denied(comm);
+    pthread_mutex_unlock(&lock);
+    if (inter || denied || rank >= size) return -1;
     PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
     PMPI_Group_translate_ranks(group, 1, &rank, world, &found);
     PMPI_Group_free(&group), PMPI_Group_free(&world);
     return found == MPI_UNDEFINED ? -1 : found;
+}
+
+bool world_rank_deny(MPI_Comm comm)
+{
+    pthread_mutex_lock(&lock);
+    if (denied_key == MPI_KEYVAL_INVALID)
+        PMPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &denied_key, NULL);
+    bool done = denied_key != MPI_KEYVAL_INVALID && PMPI_Comm_set_attr(comm, denied_key, NULL) == MPI_SUCCESS;
+    if (done && world_rank_key != MPI_KEYVAL_INVALID && world_rank_get(comm))
+        PMPI_Comm_delete_attr(comm, world_rank_key);
+    pthread_mutex_unlock(&lock);
+    return done;
 }
 
 int world_rank(MPI_Comm comm, int rank)

@@ -19,8 +19,10 @@ for _, f in ipairs(present) do
       or WHY[f.row.how] or ""))
 end
 for _, row in ipairs(passed) do
-  local persistent = row.name:find "_init$" and not has["MPI_" .. row.name]
-  for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c", persistent and "MPIX_" .. row.name } do
+  local other = (row.name:find "_init$" or row.name:find "_enqueue$" or row.name:find "^Stream_")
+    and not has["MPI_" .. row.name]
+  for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c", other and "MPIX_" .. row.name,
+    other and "MPIX_" .. row.name .. "_c" } do
     if has[name] then io.write(('    {"%s", "passed", "%s"},\n'):format(name, row.why)) end
   end
 end

@@ -13,6 +13,7 @@
 --   "kept": or the MPI has persistent receives of its own; "window": or operations on windows are pending;
 --   "host": not the expression `unless`, or `quick` decides; with or without a driver
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) exist; "blocking" by default.
+-- extension: no MPI standard has the function, which is called MPIX_NAME.
 -- large: the form NAME_c exists. All packed and staged rows have it unless they are `small`.
 -- as, why: the text of `stridec doctor --calls`, if `how` does not give it.
 -- quick: the direction and argument names of rows that filter_pack_judge (hostpack/host_pack.h) serves.
@@ -282,6 +283,15 @@ for _, way in ipairs { { "read", "out?" }, { "write", "in" } } do
   end
 end
 
+-- MPICH's communicators with streams.
+for _, r in ipairs {
+  { "Stream_create", "info info, MPIX_Stream *stream" }, { "Stream_free", "MPIX_Stream *stream" },
+  { "Stream_comm_create", "comm comm, MPIX_Stream stream, MPI_Comm *newcomm" },
+  { "Stream_comm_create_multiplex", "comm comm, int count, MPIX_Stream array_of_streams[], MPI_Comm *newcomm" },
+} do
+  row("own", r[1], r[2], { extension = true, when = "host", unless = "!rts_armed()" })
+end
+
 for _, name in ipairs { "Comm_free", "Comm_disconnect" } do
   row("own", name, "MPI_Comm *comm", { when = "pending", as = "passed",
     why = "no error of a request is raised on what is gone" })
@@ -315,6 +325,9 @@ passed("counts bytes, and what stridec sends and receives are plain messages of 
 passed("its request is never one that stridec keeps a record of", [[
   Ibarrier Barrier_init Comm_idup Comm_idup_with_info Grequest_start Grequest_complete
   Buffer_iflush Comm_iflush_buffer Session_iflush_buffer ]])
+passed("the MPI moves the data itself, through host memory of its own", [[
+  Send_enqueue Recv_enqueue Isend_enqueue Irecv_enqueue Wait_enqueue Waitall_enqueue Allreduce_enqueue
+  Stream_send Stream_recv Stream_isend Stream_irecv ]])
 passed("the MPI allocates the memory itself", "Alloc_mem Free_mem Win_allocate Win_allocate_shared Win_shared_query")
 passed("names memory that was attached before", [[
   Buffer_detach Win_detach Comm_detach_buffer Session_detach_buffer ]])
@@ -346,6 +359,9 @@ by_hand("accelerated", "completes what stridec started: all that has arrived is 
 by_hand("accelerated", "a request that is seen to be complete has its data in place", [[
   Request_get_status Request_get_status_any Request_get_status_all Request_get_status_some ]])
 by_hand("passed", "a message that stands for its payload is told of as that", "Probe Iprobe Mprobe Improbe")
+by_hand("passed", "streams of GPUs are noted", "Stream_create Stream_free")
+by_hand("passed", "with a GPU's stream, or several streams, messages are packed bytes: the MPI receives some itself",
+  "Stream_comm_create Stream_comm_create_multiplex")
 by_hand("accelerated", "what is still under way is looked after until it completes", "Request_free")
 by_hand("accelerated", "typed device buffers of persistent requests are packed at each start", "Start Startall")
 by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",

@@ -48,7 +48,7 @@ local FORMS = {
 }
 
 -- Returns the functions of a row that the MPI has: { name =, symbol =, row =, args =, keep = }.
--- Workaround (Open MPI 4.1): persistent collectives are called MPIX_.
+-- Workaround (Open MPI 4.1): persistent collectives are called MPIX_. So are `extension` rows.
 local function functions(row)
   local list = {}
   local forms = row.forms or "blocking"
@@ -59,7 +59,7 @@ local function functions(row)
         local can = row.large or (row.how ~= "own" and row.how ~= "poll" and not row.small)
         local name = form.name(row.name) .. (large and "_c" or "")
         local symbol = has["MPI_" .. name] and "MPI_" .. name
-          or form.keep == "persistent" and has["MPIX_" .. name] and "MPIX_" .. name
+          or (row.extension or form.keep == "persistent") and has["MPIX_" .. name] and "MPIX_" .. name
         if (not large or can) and symbol then
           list[#list + 1] = { name = name, symbol = symbol, row = row, args = split(row.arguments, more, large),
             large = large, keep = form.keep or row.keep }

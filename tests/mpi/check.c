@@ -74,7 +74,7 @@ static int find_mpi(struct dl_phdr_info *info, size_t size, void *name)
     return 1;
 }
 
-static void *own_function(const char *name)
+void *own_function(const char *name)
 {
     static void *library;
     char file[PATH_MAX] = "";
