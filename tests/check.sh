@@ -172,7 +172,7 @@ for b in "$build" "$mpich"; do
         continue
     fi
     run "$mpi doctor" tests/cli/doctor.sh "$b" "$beside_it"
-    LIMIT=${SAN:+6}900 run "$mpi programs" tests/mpi/run.sh "$b"
+    LIMIT=$([ -n "$SAN" ] && echo 6900 || echo 1500) run "$mpi programs" tests/mpi/run.sh "$b"
     RANKS=2 PROGRAMS=40 EACH=40 TEST_SEED=1 LIMIT=300 run "$mpi random programs, the same ones" tests/programs/programs.sh "$b"
     RANKS='2 2 3' PROGRAMS=200 EACH=50 LIMIT=600 run "$mpi random programs" tests/programs/programs.sh "$b"
     for n in 1 2 4 8; do

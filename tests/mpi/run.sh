@@ -7,8 +7,8 @@
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
-# Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on at most three ranks, and of a program's
-# lines the first and every second of the others: with TEST_TURN, a number, even the odd ones; with TEST_TURN=all all of them.
+# Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on at most three ranks. With TEST_TURN, a
+# number, of a program's lines the first two and every second of the others, even or odd ones; of the second MPI's the first.
 # With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: without lines of host memory alone, and of MPIs that only say so.
 # MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
@@ -177,17 +177,16 @@ passed=0 failed=0
 programs=$(cd "$here" && grep -l '^ \* run:' ./*.c | sed 's|^\./||; s|\.c$||' | if [ -z "$MPI_TEST_SECOND" ]; then cat
     else grep -vxE 'fallback|tuned|steps|large|churn|warm|mappings'; fi)
 turn=all
-[ -z "$MPI_TEST_SECOND" ] || [ $# -gt 0 ] || turn=${TEST_TURN:-all}
+[ $# -gt 0 ] || turn=${TEST_TURN:-all}
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $programs
-# Those that need what an earlier line has left are run in each turn. "mappings" has many lines, which differ little.
-in_turn() {   # PROGRAM
-    of=$turn
-    [ "$1" != mappings ] || of=${TEST_TURN:-all}
-    awk -v turn="$of" 'turn == "all" || NR == 1 || (NR + turn) % 2 == 0 || /@KEEP/'
+# Those that need what an earlier line has left are run in each turn.
+in_turn() {
+    awk -v turn="$turn" -v first="$([ -n "$MPI_TEST_SECOND" ] && echo 1 || echo 2)" \
+        'turn == "all" || NR <= first || (NR + turn) % 2 == 0 || /@KEEP/'
 }
 for name in "$@"; do
-    run_lines "$name" | in_turn "$name" >"$work/lines.$name"
+    run_lines "$name" | in_turn >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
         case $line in
