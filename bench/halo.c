@@ -7,10 +7,11 @@
  * that took longest. "stream order" is stridec_start_on and stridec_wait_on, "one graph" the launch of a graph that
  * holds them; both wait for their stream in the end. So do graphs of a kernel that computes, alone and with the halo.
  * "link" exchanges by kernels that write into the other ranks' memory, "link, reading" by kernels that read it, without
- * the MPI: bounds for the rest; "a kernel and the link" is the reading one behind the kernel that computes. Without stridec only ways that the MPI can go are measured, and rows say "the MPI
- * alone". "peer_GB_s" is the rate of copies from one GPU to the next, in this run; 0 where there is none. Each way runs
- * for --warm (1) before it is timed, when all kernels are there: NVRTC takes some seconds for the one that moves many
- * layouts. None is begun when --limit has passed.
+ * the MPI: bounds for the rest; "a kernel and the link" is the reading one behind the kernel that computes. Without
+ * stridec only ways that the MPI can go are measured, and rows say "the MPI alone". "peer_GB_s" is the rate of copies
+ * from one GPU to the next, in this run; 0 where there is none. Each way runs for --warm (1) before it is timed, when
+ * all kernels are there: NVRTC takes some seconds for the one that moves many layouts. None is begun when --limit has
+ * passed.
  * Exit status 1 where a byte was wrong. */
 #include "halo.h"
 

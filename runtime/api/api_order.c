@@ -192,15 +192,15 @@ static int bound_first(struct order *o, struct channel *later[])
     return many;
 }
 
-/* Returns true if the bound ones of the first n channels are of one device, which it sets; NULL if they are of none. */
-static bool one_device(const struct order *o, int n, struct device **d)
+/* Returns true if the bound ones of the first n channels are of one device. */
+static bool one_device(const struct order *o, int n)
 {
-    *d = NULL;
+    struct device *d = NULL;
     for (int i = 0; i < n; i++) {
         const struct channel *c = o->channel[i];
         struct device *own = channel_state(c) == CHANNEL_BOUND ? channel_device(c) : NULL;
-        if (own && *d && own != *d) return false;
-        if (own) *d = own;
+        if (own && d && own != d) return false;
+        if (own) d = own;
     }
     return true;
 }
@@ -244,15 +244,14 @@ static int begin_others(struct order *o, int bound)
 
 static int start(struct order *o, int n, const MPI_Request requests[])
 {
-    struct device *d;
     int result = sort_starts(o, n, requests);
     if (result != STRIDEC_OK) return result;
     struct channel **later = calloc((size_t)n + 1, sizeof *later);
     if (!later) return STRIDEC_FAILED;
     int bound = bound_first(o, later);
     free(later);
-    if (!one_device(o, bound, &d)) return STRIDEC_INVALID;
-    locate_new(o, bound);
+    if (!one_device(o, bound)) return STRIDEC_INVALID;
+    if (o->n > bound) locate_new(o, bound);
     if ((o->n > bound || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
     if (channels_start(o->channel, bound, o->stream, o->captured)) return STRIDEC_FAILED;
     for (int i = 0; i < bound; i++) channel_set_message(o->channel[i], MESSAGE_LATER);
@@ -338,10 +337,9 @@ static int wait_bound(struct order *o)
 
 static int wait(struct order *o, int n, const MPI_Request requests[])
 {
-    struct device *d;
     int result = sort_waits(o, n, requests);
     if (result != STRIDEC_OK) return result;
-    if (!one_device(o, o->n, &d)) return STRIDEC_INVALID;
+    if (!one_device(o, o->n)) return STRIDEC_INVALID;
     if (wait_bound(o) != STRIDEC_OK || !wait_all(o)) return STRIDEC_FAILED;
     for (int i = 0; i < o->n; i++) channel_end_message(o->channel[i]);
     channels_progress(NULL);   /* slots of what has been bound */

@@ -235,18 +235,6 @@ int call_Request_get_status(const struct next *next, MPI_Request request, int *f
 }
 
 #ifdef HAVE_Request_get_status_any
-/* Returns the requests for a look, without the sends that wait for their receivers. */
-static const MPI_Request *shown_now(const struct completion_set *f, const MPI_Request requests[])
-{
-    bool all = true;
-    for (int i = 0; record_any_rndv() && requests && i < f->count; i++) {
-        bool later = record_waits(requests[i]);
-        f->shown[i] = later ? MPI_REQUEST_NULL : requests[i];
-        all &= !later;
-    }
-    return all ? requests : f->shown;
-}
-
 int call_Request_get_status_any(const struct next *next, int count, const MPI_Request requests[], int *index, int *flag,
                                 MPI_Status *status)
 {
@@ -256,7 +244,7 @@ int call_Request_get_status_any(const struct next *next, int count, const MPI_Re
     int held = next_held(0, count, requests);
     completion_set_alloc(&f, count, MPI_STATUSES_IGNORE);
     step_each(count, requests);
-    const MPI_Request *shown = shown_now(&f, requests);
+    const MPI_Request *shown = completion_set_look(&f, requests);
     int rc = held < count ? MPI_SUCCESS : next->Request_get_status_any(count, shown, index, flag, s);
     if (held < count) *index = held, *flag = 1;
     if (rc == MPI_SUCCESS && *flag && *index == MPI_UNDEFINED) *flag = shown == requests;
@@ -273,7 +261,7 @@ int call_Request_get_status_all(const struct next *next, int count, const MPI_Re
     completion_set_alloc(&f, count, statuses);
     step_each(count, requests);
     int rc = next->Request_get_status_all(count, requests, flag, f.statuses);
-    if (rc == MPI_SUCCESS && *flag && shown_now(&f, requests) != requests) *flag = 0;
+    if (rc == MPI_SUCCESS && *flag && completion_set_look(&f, requests) != requests) *flag = 0;
     for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; i++) finish_seen(&c, requests[i], &f.statuses[i]);
     completion_set_free(&f);
     return completion_rc(&c, rc);
@@ -287,7 +275,7 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
     completion_set_alloc(&f, incount, statuses);
     int held = list_held(incount, requests, indices);
     step_each(incount, requests);
-    const MPI_Request *shown = shown_now(&f, requests);
+    const MPI_Request *shown = completion_set_look(&f, requests);
     int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, shown, outcount, indices, f.statuses);
     if (held) *outcount = held;
     if (rc == MPI_SUCCESS && *outcount == MPI_UNDEFINED && shown != requests) *outcount = 0;

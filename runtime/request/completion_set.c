@@ -145,15 +145,26 @@ bool completion_set_waits(const struct completion_set *f)
     return any;
 }
 
+/* Lists in f->shown the requests that would not wait for their receivers. Returns true if it leaves some out. */
+static bool leave_out(const struct completion_set *f, const MPI_Request requests[], bool taken)
+{
+    bool some = false;
+    for (int i = 0; record_any_rndv() && i < f->count; i++) {
+        bool later = taken ? waits(f, i) : record_waits(requests[i]);
+        f->shown[i] = later ? MPI_REQUEST_NULL : requests[i];
+        some |= later;
+    }
+    return some;
+}
+
 MPI_Request *completion_set_show(const struct completion_set *f, MPI_Request requests[])
 {
-    bool all = true;
-    for (int i = 0; record_any_rndv() && i < f->count; i++) {
-        bool later = waits(f, i);
-        f->shown[i] = later ? MPI_REQUEST_NULL : requests[i];
-        all &= !later;
-    }
-    return all ? requests : f->shown;
+    return leave_out(f, requests, true) ? f->shown : requests;
+}
+
+const MPI_Request *completion_set_look(const struct completion_set *f, const MPI_Request requests[])
+{
+    return requests && leave_out(f, requests, false) ? f->shown : requests;
 }
 
 bool completion_set_step(const struct completion_set *f)
@@ -167,8 +178,9 @@ bool completion_set_step(const struct completion_set *f)
 int completion_set_later(struct completion_set *f, const MPI_Request requests[], int *flag)
 {
     int seen = 0, rc = MPI_SUCCESS;
-    if (GET_STATUS_ENDS_PERSISTENT) comm_progress(MPI_COMM_WORLD);
-    for (int i = 0; !GET_STATUS_ENDS_PERSISTENT && i < f->count && rc == MPI_SUCCESS; i++)
+    int asked = GET_STATUS_ENDS_PERSISTENT ? 0 : f->count;
+    if (!asked) comm_progress(MPI_COMM_WORLD);
+    for (int i = 0; i < asked && rc == MPI_SUCCESS; i++)
         rc = PMPI_Request_get_status(requests[i], &seen, MPI_STATUS_IGNORE);
     completion_set_close(f);
     *flag = 0;

@@ -34,6 +34,8 @@ bool completion_set_waits(const struct completion_set *f);
  * their receivers, though the MPI has completed them. It is `requests` if there are none; else the call puts the list's
  * completed handles into `requests`. */
 MPI_Request *completion_set_show(const struct completion_set *f, MPI_Request requests[]);
+/* Returns that list for calls that only look at requests, in a set whose lists alone were allocated. */
+const MPI_Request *completion_set_look(const struct completion_set *f, const MPI_Request requests[]);
 /* Advances neighbourhood collectives. Returns true if all are complete for the MPI's next look. Calls that wait for the
  * MPI's own requests call this first. */
 bool completion_set_step(const struct completion_set *f);

@@ -24,8 +24,8 @@ local function excepted(name)
   end
 end
 
--- The functions that the headers declare, with their arguments in one line: MPI's, persistent collectives that have names of
--- Open MPI 4.1's, and MPICH's messages in the order of streams.
+-- The functions that the headers declare, with their arguments in one line: MPI's, persistent collectives that have
+-- names of Open MPI 4.1's, and MPICH's messages in the order of streams.
 local function declared()
   local file = os.tmpname()
   local f = assert(io.open(file, "w"))
@@ -35,7 +35,8 @@ local function declared()
   os.remove(file)
   local list = {}
   for type, name, arguments in text:gmatch "([%w_]+) (MPIX?_[%w_]+) ?(%b())" do
-    if type == "int" and (name:find "^MPI_" or name:find "_init$" or name:find "_enqueue" or name:find "^MPIX_Stream_") then list[name] = arguments end
+    local wanted = name:find "^MPI_" or name:find "_init$" or name:find "_enqueue" or name:find "^MPIX_Stream_"
+    if type == "int" and wanted then list[name] = arguments end
   end
   for name in pairs(list) do
     if name:find "^MPIX_" and list[name:gsub("^MPIX", "MPI")] then list[name] = nil end

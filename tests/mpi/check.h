@@ -56,7 +56,8 @@ uint32_t roll(uint32_t n);
 /* From here on every rank draws numbers of its own. */
 void roll_apart(void);
 
-/* A function of the MPI's own library; ends the run if there is none. The MPI's own MPI_Pack and MPI_Unpack, past everything that is preloaded. */
+/* A function of the MPI's own library; ends the run if there is none. The MPI's own MPI_Pack and MPI_Unpack, past
+ * everything that is preloaded. */
 void *own_function(const char *name);
 typedef int pack_function(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
 typedef int unpack_function(const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm);

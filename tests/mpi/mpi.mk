@@ -5,10 +5,12 @@ MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
 MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CPPFLAGS) $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
-mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote streams flip ranges)
+mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) \
+           $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote streams flip ranges)
 
 # Another tool of the profiling interface; a process_vm_readv that fails, and one that brings a wrong byte; an MPI_Init
-# that takes long; an MPICH that takes CUDA streams; what a CUDA-aware MPI misses; memory that runs out; a profiler that takes NVTX ranges.
+# that takes long; an MPICH that takes CUDA streams; what a CUDA-aware MPI misses; memory that runs out; a profiler that
+# takes NVTX ranges.
 $(MPI_OUT)/lib%.so: tests/mpi/tool/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(MPI_CFLAGS) $(LDFLAGS) -fPIC -shared -o $@ $< -ldl

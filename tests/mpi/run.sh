@@ -7,8 +7,9 @@
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
-# Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on at most three ranks. With TEST_TURN, a
-# number, of a program's lines the first two and every second of the others, even or odd ones; of the second MPI's the first.
+# Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on at most three ranks. With
+# TEST_TURN, a number, of a program's lines the first two and every second of the others, even or odd ones; of the
+# second MPI's the first.
 # With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: without lines of host memory alone, and of MPIs that only say so.
 # MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
@@ -208,7 +209,8 @@ for name in "$@"; do
         1[12]exchange*:*"=zerocopy -n 3") continue ;;
         1[12]windows:*"pt2pt -n 3") continue ;;
         1[12]halo:*"-n 3 one") continue ;;   # all neighbours' messages are there at once by luck alone
-        1[12]exchange*:*"-n 3 packed" | 1[12]collectives:* | 1[12]reductions:* | 1[12]reduced_later:* | 1[12]neighbors:*)
+        1[12]exchange*:*"-n 3 packed" | \
+        1[12]collectives:* | 1[12]reductions:* | 1[12]reduced_later:* | 1[12]neighbors:*)
             line=$(echo "$line" | sed 's/-n 3/-n 2/') ;;
         esac
         since=$(date +%s)

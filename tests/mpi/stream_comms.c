@@ -112,8 +112,8 @@ static void with_streams(int ranks)
     report("the streams of %s", ranks == 1 ? "one rank" : "all ranks");
 }
 
-/* Where no rank has a GPU's stream, messages go from memory to memory: there are descriptors, once the ranks have found
- * out that they can read each other's memory. On machines without GPUs the ranks do not ask. */
+/* Expects messages from memory to memory, by descriptors, if no rank has a GPU's stream: once the ranks have found out
+ * that they can read each other's memory. On machines without GPUs the ranks do not ask. */
 static void without(void)
 {
     MPI_Comm comm;

@@ -142,7 +142,7 @@ static void host_memory(void)
     edges_free(&e);
 }
 
-/* Of one rank, what is sent lies on one device, what is received on the other: the other ranks don't know. */
+/* One rank sends from one device and receives on the other, which the other ranks don't know. */
 static void two_devices(void)
 {
     struct edges e;

@@ -109,7 +109,8 @@ static bool complete_by(int call, MPI_Request r[2])
     default: return false;
     }
 }
-enum { LOOKING = 6, CALLS = MPI_VERSION * 100 + MPI_SUBVERSION >= 401 ? 10 : 7 };   /* from LOOKING on they complete none */
+/* Calls from LOOKING on complete none. */
+enum { LOOKING = 6, CALLS = MPI_VERSION * 100 + MPI_SUBVERSION >= 401 ? 10 : 7 };
 
 /* Returns how many calls there are: some MPIs end a persistent request that is looked at. */
 static int calls(void)

@@ -2,7 +2,8 @@
  *
  * `cold` begins with an empty cache folder: of the ranks one compiles, and the others have the modules from it. `warm`
  * finds it filled by others, and its first pack of a type meets the type's own kernel; one rank reads each file.
- * `gone` takes the folder's files away when rank 0 has loaded all modules. `fork` forks while a compile is on its way; `end` finalizes then.
+ * `gone` takes the folder's files away when rank 0 has loaded all modules. `fork` forks while a compile is on its way;
+ * `end` finalizes then.
  * (To exit without MPI_Finalize then is test_kernel.c's.) A child has no use for a sanitizer's search for leaks, which
  * takes its parent's threads for its own.
  *

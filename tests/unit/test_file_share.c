@@ -1,5 +1,5 @@
-/* test_file_share.c: of the processes of a job one reads a file, the others have its bytes from memory; nobody waits for one that is
- * dead, and the last one leaves nothing. Each process of a "job" is a child of the test. */
+/* test_file_share.c: one process of a job reads a file, the others have its bytes from memory; nobody waits for one
+ * that is dead, and the last one leaves nothing. Each process of a "job" is a child of the test. */
 #include "../../runtime/base/file.h"
 #include "../../runtime/base/file_share.h"
 #include <setjmp.h>
@@ -176,7 +176,7 @@ static void dead_or_stopped(void **state)
     assert_int_equal(end(stopped), 0);
 }
 
-/* What a killed job has left goes; what a living one has stays, and what is no such folder. */
+/* Removes what a killed job has left, but not what a living one has, nor what is no such folder. */
 static void dropped(void **state)
 {
     (void)state;
@@ -277,7 +277,8 @@ int main(void)
     snprintf(folder, sizeof folder, "%sread", prefix);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(not_started), TEST(one_reads), TEST(others_wait), TEST(dead_or_stopped), TEST(dropped), TEST(bounded), TEST(closed),
+        TEST(not_started), TEST(one_reads), TEST(others_wait), TEST(dead_or_stopped), TEST(dropped), TEST(bounded),
+        TEST(closed),
         TEST(not_trusted), TEST(nowhere),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
