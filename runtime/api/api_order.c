@@ -6,22 +6,27 @@
 #include "base/self_comm.h"
 #include "collective/neighbor_stream.h"
 #include "device/device.h"
+#include "pack/typed_buffer.h"
 #include "protocol/channel.h"
+#include "protocol/stream_posts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The requests of a call: those that are bound go by the stream, the others by the MPI. */
+/* The requests of a call: those that are bound, or posted, go by the stream, the others by the MPI. */
 struct order {
     int n, plain;
+    bool hosts;                 /* the host starts some: then it does all that the MPI carries, in their order */
     CUstream stream;
     bool captured;
     struct channel **channel;   /* the first `n` of them are channels */
     MPI_Request *request;       /* `plain` requests of the MPI */
+    struct channel **of;        /* their channels, or NULL */
+    MPI_Status *status;         /* theirs, when they are complete */
 };
 
 static void order_end(struct order *o)
 {
-    free(o->channel), free(o->request);
+    free(o->channel), free(o->request), free(o->of), free(o->status);
 }
 
 static bool order_begin(struct order *o, int n, stridec_stream stream)
@@ -29,8 +34,9 @@ static bool order_begin(struct order *o, int n, stridec_stream stream)
     size_t room = (size_t)n + 1;
     *o = (struct order){.stream = (CUstream)stream};
     o->channel = calloc(room, sizeof *o->channel), o->request = calloc(room, sizeof *o->request);
+    o->of = calloc(room, sizeof *o->of), o->status = calloc(room, sizeof *o->status);
     o->captured = driver_get() && stream_is_captured(o->stream);
-    return o->channel && o->request;
+    return o->channel && o->request && o->of && o->status;
 }
 
 /* Without a context there is no work to wait for. */
@@ -41,18 +47,13 @@ static bool synchronize(const struct order *o)
 }
 
 /* Passes the call to the MPI as the program's own: stridec serves it. */
-static bool by_mpi(int (*call)(int n, MPI_Request requests[]), int n, MPI_Request requests[])
+static bool start_by_mpi(int n, MPI_Request requests[])
 {
     if (!n) return true;
     interpose_depth--;
-    int rc = call(n, requests);
+    int rc = MPI_Startall(n, requests);
     interpose_depth++;
     return rc == MPI_SUCCESS;
-}
-
-static int start_all(int n, MPI_Request requests[])
-{
-    return MPI_Startall(n, requests);
 }
 
 static int cannot_capture(const char *why)
@@ -175,30 +176,38 @@ static int sort_starts(struct order *o, int n, const MPI_Request requests[])
             return cannot_capture(c ? channel_why(c) : "it is no message of the node");
         if (c) o->channel[o->n++] = c;
         else o->request[o->plain++] = requests[i];
+        o->hosts |= state != CHANNEL_BOUND && state != CHANNEL_POSTED;
     }
     return STRIDEC_OK;
 }
 
-/* Moves the bound channels to the front; all keep their order. Returns their number. */
-static int bound_first(struct order *o, struct channel *later[])
+/* Returns true if the stream carries a message of the channel. */
+static bool enqueues(const struct order *o, const struct channel *c)
+{
+    enum channel_state state = channel_state(c);
+    return state == CHANNEL_BOUND || (state == CHANNEL_POSTED && !o->hosts && channel_message(c) != MESSAGE_LATER);
+}
+
+/* Moves the channels that the stream carries to the front; all keep their order. Returns their number. */
+static int enqueued_first(struct order *o, struct channel *later[])
 {
     int many = 0, others = 0;
     for (int i = 0; i < o->n; i++) {
         struct channel *c = o->channel[i];
-        if (channel_state(c) == CHANNEL_BOUND) o->channel[many++] = c;
+        if (enqueues(o, c)) o->channel[many++] = c;
         else later[others++] = c;
     }
     for (int i = 0; i < others; i++) o->channel[many + i] = later[i];
     return many;
 }
 
-/* Returns true if the bound ones of the first n channels are of one device. */
+/* Returns true if those of the first n channels that the stream carries are of one device. */
 static bool one_device(const struct order *o, int n)
 {
     struct device *d = NULL;
     for (int i = 0; i < n; i++) {
         const struct channel *c = o->channel[i];
-        struct device *own = channel_state(c) == CHANNEL_BOUND ? channel_device(c) : NULL;
+        struct device *own = enqueues(o, c) ? channel_device(c) : NULL;
         if (own && d && own != d) return false;
         if (own) d = own;
     }
@@ -207,10 +216,10 @@ static bool one_device(const struct order *o, int n)
 
 /* Finds the memory of new channels. Those of another device than the stream's are left to the MPI: their partners, of a
  * collective say, can't know of it, and a refusal here would leave them waiting. */
-static void locate_new(struct order *o, int bound)
+static void locate_new(struct order *o, int enqueued)
 {
     struct device *d = driver_get() ? device_of_stream(o->stream) : NULL;
-    for (int i = bound; i < o->n; i++) {
+    for (int i = enqueued; i < o->n; i++) {
         struct channel *c = o->channel[i];
         if (channel_state(c) != CHANNEL_NEW) continue;
         channel_locate(c);
@@ -226,19 +235,19 @@ static bool start_plain(void)
     bool ok = true;
     for (struct channel *c; ok && (c = channels_next_plain());) {
         MPI_Request request = channel_request(c);
-        ok = by_mpi(start_all, 1, &request);
+        ok = start_by_mpi(1, &request);
         channel_set_message(c, MESSAGE_LATER);
     }
     return ok;
 }
 
 /* Begins what does not go by the stream, in the order of the call. */
-static int begin_others(struct order *o, int bound)
+static int begin_others(struct order *o, int enqueued)
 {
     bool host = o->plain;
-    for (int i = bound; i < o->n; i++) channel_begin(o->channel[i]);
-    bool ok = start_plain() && by_mpi(start_all, o->plain, o->request);
-    for (int i = bound; i < o->n; i++) host |= channel_state(o->channel[i]) == CHANNEL_PLAIN;
+    for (int i = enqueued; i < o->n; i++) channel_begin(o->channel[i]);
+    bool ok = start_plain() && start_by_mpi(o->plain, o->request);
+    for (int i = enqueued; i < o->n; i++) host |= channel_is_hosts(o->channel[i]);
     return !ok ? STRIDEC_FAILED : host ? STRIDEC_HOST : STRIDEC_OK;
 }
 
@@ -248,14 +257,14 @@ static int start(struct order *o, int n, const MPI_Request requests[])
     if (result != STRIDEC_OK) return result;
     struct channel **later = calloc((size_t)n + 1, sizeof *later);
     if (!later) return STRIDEC_FAILED;
-    int bound = bound_first(o, later);
+    int enqueued = enqueued_first(o, later);
     free(later);
-    if (!one_device(o, bound)) return STRIDEC_INVALID;
-    if (o->n > bound) locate_new(o, bound);
-    if ((o->n > bound || o->plain) && !synchronize(o)) return STRIDEC_FAILED;
-    if (channels_start(o->channel, bound, o->stream, o->captured)) return STRIDEC_FAILED;
-    for (int i = 0; i < bound; i++) channel_set_message(o->channel[i], MESSAGE_LATER);
-    return begin_others(o, bound);
+    if (!one_device(o, enqueued)) return STRIDEC_INVALID;
+    if (o->n > enqueued) locate_new(o, enqueued);
+    if (o->hosts && !synchronize(o)) return STRIDEC_FAILED;
+    if (o->hosts) posts_settle();   /* what the stream has started goes first */
+    if (channels_start(o->channel, enqueued, o->stream, o->captured)) return STRIDEC_FAILED;
+    return begin_others(o, enqueued);
 }
 
 int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
@@ -288,39 +297,43 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
     for (int i = 0; i < n; i++) {
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
-        bool later = c && channel_message(c) == MESSAGE_LATER && channel_state(c) == CHANNEL_BOUND;
+        bool later = c && enqueues(o, c) && channel_message(c) != MESSAGE_FIRST;
         if (o->captured && !later) return cannot_capture("it was started outside of the graph");
         for (unsigned turn = 0; c && channel_unsettled(c); turn++)
             if (!carry_on(c, turn)) return STRIDEC_FAILED;
         if (c) o->channel[o->n++] = c;
-        if (!c || channel_state(c) == CHANNEL_PLAIN) o->request[o->plain++] = requests[i];
+        if (!c || channel_is_hosts(c)) o->of[o->plain] = c, o->request[o->plain++] = requests[i];
     }
     return STRIDEC_OK;
 }
 
-static int test_all(int n, MPI_Request requests[], bool *all)
+/* Tests the requests from number *done on, which is then the first that is not complete. */
+static int test_all(struct order *o, int *done)
 {
-    int rc = MPI_SUCCESS, done = 1;
-    for (int i = 0; i < n && rc == MPI_SUCCESS && done; i++) rc = MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
-    *all = done;
+    int rc = MPI_SUCCESS;
+    for (int there = 1; *done < o->plain && rc == MPI_SUCCESS && there; *done += there)
+        rc = MPI_Test(&o->request[*done], &there, &o->status[*done]);
     return rc;
 }
 
 static bool wait_all(struct order *o)
 {
-    bool all = !o->plain, ok = true;
-    for (unsigned turn = 0; !all && ok; turn++) {
+    bool ok = true;
+    int done = 0;
+    for (unsigned turn = 0; done < o->plain && ok; turn++) {
         interpose_depth--;
-        ok = test_all(o->plain, o->request, &all) == MPI_SUCCESS;
+        ok = test_all(o, &done) == MPI_SUCCESS;
         interpose_depth++;
-        if (ok && !all) ok = carry_on(NULL, turn);
+        if (ok && done < o->plain) ok = carry_on(NULL, turn);
     }
+    for (int i = 0; i < o->plain && ok; i++)
+        if (o->of[i]) channel_post(o->of[i], mpi_bytes_received(&o->status[i]));
     return ok;
 }
 
-/* Enqueues the rest of the bound messages. Receives that were started on this stream are moved, too: behind the wait
- * for a send, the partner's would wait for them. */
-static int wait_bound(struct order *o)
+/* Enqueues the rest of the messages that the stream carries. Receives of the node that were started on this stream are
+ * moved, too: behind the wait for a send, the partner's would wait for them. */
+static int wait_enqueued(struct order *o)
 {
     int more, n = 0;
     struct channel **list = channels_started(o->stream, o->captured, o->n, &more);
@@ -328,7 +341,7 @@ static int wait_bound(struct order *o)
     for (int i = 0; i < o->n; i++) {
         bool there = false;
         for (int k = 0; k < more && !there; k++) there = list[k] == o->channel[i];
-        if (!there && channel_state(o->channel[i]) == CHANNEL_BOUND) list[more + n++] = o->channel[i];
+        if (!there && enqueues(o, o->channel[i])) list[more + n++] = o->channel[i];
     }
     int failed = channels_wait(list, more + n, o->stream);
     free(list);
@@ -340,10 +353,10 @@ static int wait(struct order *o, int n, const MPI_Request requests[])
     int result = sort_waits(o, n, requests);
     if (result != STRIDEC_OK) return result;
     if (!one_device(o, o->n)) return STRIDEC_INVALID;
-    if (wait_bound(o) != STRIDEC_OK || !wait_all(o)) return STRIDEC_FAILED;
+    bool ok = wait_enqueued(o) == STRIDEC_OK && wait_all(o);
     for (int i = 0; i < o->n; i++) channel_end_message(o->channel[i]);
     channels_progress(NULL);   /* slots of what has been bound */
-    return o->plain ? STRIDEC_HOST : STRIDEC_OK;
+    return !ok ? STRIDEC_FAILED : o->plain ? STRIDEC_HOST : STRIDEC_OK;
 }
 
 int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)

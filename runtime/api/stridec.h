@@ -184,15 +184,21 @@ static inline int stridec_synchronize(stridec_stream stream)
  * that its partner completes in one call have all been sent. A partner that ends without its part leaves the stream
  * waiting. Errors of the MPI call its error handlers.
  *
+ * To ranks of other nodes the stream packs into pinned memory as large as the message, and a thread of stridec's passes
+ * the bytes to the MPI when the stream comes to them; so from the second time on, and if MPI_Init_thread provided
+ * MPI_THREAD_MULTIPLE. Each process decides that alone. The first time of such a message is the host's: STRIDEC_HOST;
+ * so is any call in which the MPI carries another one as the host's. Later messages of a receive are as long as its
+ * first one: else a later call returns STRIDEC_FAILED.
+ *
  * While a stream waits for a message, cudaFree and the first launch of a kernel, which loads it, wait as well, and then
  * all calls of CUDA in the process: what the partner needs for that message must have been enqueued before.
  *
  * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
- * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node,
- * data in host memory, in several allocations or on another device, a collective that stridec leaves to the MPI, or no
- * library; STRIDEC_UNABLE: `stream` is captured, and a request was not bound before or is the MPI's (the log says
- * which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice,
- * MPI_ANY_SOURCE, MPI_ANY_TAG, or a stream of another device than before; STRIDEC_FAILED. */
+ * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node
+ * (see above), data in host memory, in several allocations or on another device, a collective that stridec leaves to
+ * the MPI, or no library; STRIDEC_UNABLE: `stream` is captured, and a request was not started before or is the host's
+ * (the log says which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed
+ * twice, MPI_ANY_SOURCE, MPI_ANY_TAG, or a stream of another device than before; STRIDEC_FAILED. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

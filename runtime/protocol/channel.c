@@ -53,6 +53,7 @@ static void channel_free(struct channel *c)
     if (c->state == CHANNEL_BOUND) spinlock_count(&request_records, -1), atomic_fetch_sub(&bound_channels, 1);
     spinlock_count(&request_dormant, -1);
     channel_moves_end(c);
+    post_free(c->post);
     ipc_cache_put(c->data), ipc_cache_put(c->flag);
     ipc_cache_layout_put(&c->theirs);
     channel_flag_put(c->device, c->own);
@@ -97,6 +98,7 @@ int channel_note(int rc, const struct channel_call *call, const MPI_Request *req
 void channels_finish(void)
 {
     struct channel *c, *next;
+    posts_finish();
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, table, c, next) drop(c->request);
     channel_flags_finish();
@@ -148,12 +150,14 @@ static void count(const struct channel *c)
 {
     struct typed_buffer p = typed_buffer_on(c->layout, c->device, c->call.buf, c->call.count);
     if (c->call.sends) stats_add_sent(c->call.comm, c->call.peer, c->bytes);
-    typed_buffer_stats(&p, "stream", c->call.sends ? c->bytes : c->job.bytes, 0);
+    int64_t bytes = c->post ? post_bytes(c->post) : c->call.sends ? c->bytes : c->job.bytes;
+    typed_buffer_stats(&p, "stream", bytes, 0);
 }
 
 void channel_end_message(struct channel *c)
 {
-    if (c->state == CHANNEL_BOUND && !c->nothing) count(c);
+    bool enqueued = c->state == CHANNEL_BOUND ? !c->nothing : c->message == MESSAGE_POSTED;
+    if (enqueued) count(c);
     c->moved = false;
     c->message = MESSAGE_NONE;
 }
@@ -161,6 +165,11 @@ void channel_end_message(struct channel *c)
 const char *channel_why(const struct channel *c)
 {
     return c->why;
+}
+
+bool channel_is_hosts(const struct channel *c)
+{
+    return c->state == CHANNEL_PLAIN || (c->state == CHANNEL_POSTED && c->message != MESSAGE_POSTED);
 }
 
 bool channel_wild(const struct channel *c)
@@ -262,8 +271,9 @@ bool channel_unsettled(const struct channel *c)
 {
     enum channel_state state = c->state;
     enum channel_message message = c->message;
+    bool mpis = state == CHANNEL_PLAIN || state == CHANNEL_POSTED;
     return state == CHANNEL_QUEUED || state == CHANNEL_GREETED ||
-           (state == CHANNEL_PLAIN && (message == MESSAGE_FIRST || message == MESSAGE_STARTING));
+           (mpis && (message == MESSAGE_FIRST || message == MESSAGE_STARTING));
 }
 
 /* Returns true if an earlier message that the MPI may match instead is not settled. Caller holds `lock`. */
@@ -293,6 +303,15 @@ void channel_begin(struct channel *c)
         else greet(c);
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* Ranks of this node may send handles of device memory, which the thread can't open. */
+void channel_post(struct channel *c, int64_t bytes)
+{
+    if (c->state != CHANNEL_PLAIN || c->post || !c->device || c->peer || device_enter(c->device)) return;
+    c->post = post_new(&c->call, c->layout, c->device, c->call.sends ? c->bytes : bytes);
+    device_leave(c->device);
+    if (c->post) c->state = CHANNEL_POSTED;
 }
 
 /* Opens what the sender offers and tells of the own flag. Returns NULL, or why it can't. */
@@ -404,8 +423,8 @@ struct channel *channels_next_plain(void)
     struct channel *c, *next, *found = NULL;
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, table, c, next) {
-        bool plain = c->state == CHANNEL_PLAIN && c->message == MESSAGE_FIRST;
-        if (plain && (!found || c->number < found->number) && !must_wait(c)) found = c;
+        bool first = channel_is_hosts(c) && c->message == MESSAGE_FIRST;
+        if (first && (!found || c->number < found->number) && !must_wait(c)) found = c;
     }
     if (found) found->message = MESSAGE_STARTING;
     pthread_mutex_unlock(&lock);

@@ -1,4 +1,4 @@
-/* channel.h: messages of persistent requests in stream order, within a node. Once two partners are bound, a message is
+/* channel.h: messages of persistent requests in stream order. Within a node: once two partners are bound, a message is
  * enqueued work alone, and no host takes part: the sender's stream sets a flag in the receiver's device memory; the
  * receiver's waits for it, moves the bytes from layout to layout, and sets a flag in the sender's device memory, for
  * which the sender's stream waits. Each stream clears the flag that it waited for. So the values are always the same,
@@ -8,7 +8,8 @@
  *    receiver:           (nothing)                          wait_on  wait for READY, clear it; move; set DONE
  *
  * Partners bind at their first message, by a greeting of the sender's on the message's communicator and tag, and an
- * answer in a slot of its file. Partners that can't be bound stay with the MPI: CHANNEL_PLAIN. */
+ * answer in a slot of its file. Partners that can't be bound stay with the MPI: CHANNEL_PLAIN. To other nodes it
+ * carries the packed bytes, from the second message on in stream order, too (stream_posts.h): CHANNEL_POSTED. */
 #ifndef STRIDEC_CHANNEL_H
 #define STRIDEC_CHANNEL_H
 #include "device/device.h"
@@ -43,6 +44,7 @@ enum channel_state {
     CHANNEL_QUEUED,    /* the partner will be greeted when earlier messages that the MPI may match are settled */
     CHANNEL_GREETED,
     CHANNEL_BOUND,
+    CHANNEL_POSTED,    /* a thread passes its packed bytes to the MPI; or the host its message, where it must */
     CHANNEL_PLAIN      /* the MPI's; the first message too */
 };
 enum channel_state channel_state(const struct channel *c);
@@ -51,12 +53,17 @@ enum channel_message {
     MESSAGE_NONE,
     MESSAGE_FIRST,     /* it binds; or the MPI has not started it yet */
     MESSAGE_STARTING,  /* some thread starts it by the MPI */
-    MESSAGE_LATER
+    MESSAGE_LATER,
+    MESSAGE_POSTED     /* in stream order, of CHANNEL_POSTED */
 };
 enum channel_message channel_message(const struct channel *c);
 void channel_set_message(struct channel *c, enum channel_message message);
 /* Ends the message in stridec_wait_on, and counts it if it is bound. */
 void channel_end_message(struct channel *c);
+/* Returns true if the MPI carries the message that is under way, as the host's. */
+bool channel_is_hosts(const struct channel *c);
+/* Has later messages of a plain channel go in stream order, if they can. `bytes`: of the message that was received. */
+void channel_post(struct channel *c, int64_t bytes);
 /* Returns true for a receive from any source or of any tag: it can't be bound, and its partner does not know. */
 bool channel_wild(const struct channel *c);
 /* Finds the memory of a new channel. */
@@ -82,8 +89,8 @@ struct channel *channels_next_plain(void);
  * malloc'd, with room for `more`; sets *n. NULL without memory. */
 struct channel **channels_started(CUstream stream, bool captured, int more, int *n);
 
-/* Enqueue on a stream of the program's the start, or the rest, of the messages of bound channels. Receives that were
- * moved before are ignored. Return 0 or -1 (logged). */
+/* Enqueue on a stream of the program's the start, or the rest, of the messages of bound and posted channels, and note a
+ * start. Receives that were moved before are ignored. Return 0 or -1 (logged). */
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured);
 int channels_wait(struct channel *const channels[], int n, CUstream stream);
 

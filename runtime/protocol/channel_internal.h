@@ -7,6 +7,7 @@
 #include "node/ipc_cache.h"
 #include "node/ipc_export.h"
 #include "rndv_send.h"
+#include "stream_posts.h"
 
 /* A sender's first message: where its offer is. */
 struct greeting {
@@ -41,6 +42,8 @@ struct channel {
     struct ipc_cache_layout theirs;
     struct typed_copy_job job;   /* of a receive */
     struct typed_copy_batch kept;   /* buffers of its moves */
+
+    struct post *post;           /* of CHANNEL_POSTED */
     UT_hash_handle hh;
 };
 

@@ -291,13 +291,39 @@ static int enter_and(int (*enqueue)(struct flags *f, struct channel *const chann
     return result;
 }
 
+/* Enqueues for bound channels, then for posted ones: no other rank waits for what this stream does behind its wait for
+ * the thread. */
+static int enqueue(int (*bound)(struct flags *f, struct channel *const channels[], int n),
+                   int (*posted)(struct post *const posts[], int n, CUstream stream),
+                   struct channel *const channels[], int n, CUstream stream)
+{
+    struct channel **b = calloc((size_t)n + 1, sizeof *b);
+    struct post **p = calloc((size_t)n + 1, sizeof *p);
+    struct device *d = NULL;
+    int bounds = 0, posts = 0, result = -1;
+    for (int i = 0; b && p && i < n; i++) {
+        if (channels[i]->post) p[posts++] = channels[i]->post, d = channels[i]->device;
+        else b[bounds++] = channels[i];
+    }
+    if (b && p) result = enter_and(bound, b, bounds, stream);
+    else log_write(LOG_ERROR, "out of memory");
+    if (!result && posts) result = device_enter(d);
+    if (!result && posts) result = posted(p, posts, stream), device_leave(d);
+    free(b), free(p);
+    return result;
+}
+
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured)
 {
-    for (int i = 0; i < n; i++) channels[i]->stream = stream, channels[i]->captured = captured;
-    return enter_and(start_entered, channels, n, stream);
+    int result = enqueue(start_entered, posts_start, channels, n, stream);
+    for (int i = 0; i < n && !result; i++) {
+        struct channel *c = channels[i];
+        c->stream = stream, c->captured = captured, c->message = c->post ? MESSAGE_POSTED : MESSAGE_LATER;
+    }
+    return result;
 }
 
 int channels_wait(struct channel *const channels[], int n, CUstream stream)
 {
-    return enter_and(wait_entered, channels, n, stream);
+    return enqueue(wait_entered, posts_wait, channels, n, stream);
 }

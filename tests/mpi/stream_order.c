@@ -1,8 +1,10 @@
 /* stream_order.c: persistent messages in the order of a CUDA stream (stridec_start_on, stridec_wait_on): what the
  * stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
  * the MPI must carry them the calls say so, and the bytes are the same. "absent": so they do without the library.
- * "launches N": so many launches of a graph without any wait, by which each rank's data go round the ring. "gpus": a
- * GPU for each rank, so that kernels wait for each other (simulated ones only where all is in one stream).
+ * "posted": to other nodes so they do the first time; then a thread passes the packed bytes to the MPI when the stream
+ * comes to them. "told": a sender leaves messages to the host, which tells the receiver of chunks. "launches N": so many launches of a graph without any wait, by which each rank's data go round the
+ * ring. "gpus": a GPU for each rank, so that kernels wait for each other (simulated ones only where all is in one
+ * stream).
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: -n 4
@@ -16,6 +18,12 @@
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_DISABLE=1 -n 2 --host plain absent
  * run: -n 2 --host plain
+ * run: NODES=2 -n 2 posted
+ * run: NODES=2 -n 3 posted launches 100
+ * run: NODES=2 STRIDEC_CHUNKS=least=4096,chunk=5000 -n 2 posted told
+ * run: NODES=2 SIMGPU_HOLD=1 STRIDEC_CACHE_DIR=@NEW -n 2 posted
+ * run: NODES=2 SIMGPU_EAGER=1 -n 2 posted
+ * run: NODES=2 -n 4 posted
  */
 #include "../../runtime/api/stridec.h"
 #include "check.h"
@@ -24,13 +32,15 @@
 #include <string.h>
 
 #define COUNT 30
+#define LONG 3000
 #define RECEIVED 5   /* of the layouts: elements of the others overlap */
 #define STEPS 4
 #define LAUNCHES 20
 
-static bool plain, absent;
+static bool plain, absent, posted, chunks;
 static cudaStream_t stream;
 static uint64_t salt = 100;
+static int count = COUNT;
 
 /* A message to the next rank and one from the rank before, of two layouts. `source` is what a step sends. */
 struct ring {
@@ -55,11 +65,11 @@ static int before(void)
 
 static void ring_make(struct ring *r, int sent, int received, int tag)
 {
-    layout_number(&r->sent, sent, COUNT), layout_number(&r->received, received, COUNT);
+    layout_number(&r->sent, sent, count), layout_number(&r->received, received, count);
     buf_make(&r->source, kind(), &r->sent, 0, 1), buf_make(&r->out, kind(), &r->sent, 0, 2);
     buf_make(&r->in, kind(), &r->received, 0, 3);
-    MPI_Recv_init(r->in.origin, COUNT, r->received.type, before(), tag, MPI_COMM_WORLD, &r->request[0]);
-    MPI_Send_init(r->out.origin, COUNT, r->sent.type, after(), tag, MPI_COMM_WORLD, &r->request[1]);
+    MPI_Recv_init(r->in.origin, count, r->received.type, before(), tag, MPI_COMM_WORLD, &r->request[0]);
+    MPI_Send_init(r->out.origin, count, r->sent.type, after(), tag, MPI_COMM_WORLD, &r->request[1]);
 }
 
 static void ring_free(struct ring *r)
@@ -91,9 +101,9 @@ static void expect_result(int got, int want, const char *what)
 {
     expect(got == want, "%s returns %d, not %d", what, got, want);
 }
-static void expect_served(int got, const char *what)
+static void expect_served(int got, int step, const char *what)
 {
-    expect_result(got, plain ? STRIDEC_HOST : STRIDEC_OK, what);
+    expect_result(got, plain || (posted && !step) ? STRIDEC_HOST : STRIDEC_OK, what);
 }
 
 /* The first start does not know yet whether the MPI carries a message. */
@@ -104,8 +114,8 @@ static void steps(int sent, int received)
     for (int i = 0; i < STEPS; i++) {
         ring_fill(&r), ring_copy(&r);
         int started = stridec_start_on(2, r.request, stream);
-        if (i) expect_served(started, "stridec_start_on");
-        expect_served(stridec_wait_on(2, r.request, stream), "stridec_wait_on");
+        if (i) expect_served(started, i, "stridec_start_on");
+        expect_served(stridec_wait_on(2, r.request, stream), i, "stridec_wait_on");
         ring_check(&r, r.sent.text);
     }
     ring_free(&r);
@@ -123,7 +133,7 @@ static void apart(bool two)
         for (int k = 0; k < 3; k++) stridec_start_on(1, &r[k].request[1], stream);
         for (int k = 0; k < 3; k++) stridec_start_on(1, &r[k].request[0], other);
         for (int k = 0; k < 3; k++) stridec_wait_on(1, &r[k].request[1], stream);
-        for (int k = 0; k < 3; k++) expect_served(stridec_wait_on(1, &r[k].request[0], other), "stridec_wait_on");
+        for (int k = 0; k < 3; k++) expect_served(stridec_wait_on(1, &r[k].request[0], other), i, "stridec_wait_on");
         if (!host_mode) cudaStreamSynchronize(other);
         for (int k = 3; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "calls of their own");
         salt += 3 * (uint64_t)num_ranks;
@@ -143,10 +153,10 @@ static void mixed(void)
     if (!host_mode) cudaStreamSynchronize(stream);
     for (int i = 0; i < STEPS; i++) {
         for (int k = 0; k < 4; k++) ring_fill(&r[k]), ring_copy(&r[k]);
-        for (int k = 0; k < 4; k++) all[2 * k] = r[k].request[1], all[2 * k + 1] = r[k ^ 1].request[0];
+        for (int k = 0; k < 4; k++) all[2 * k] = r[k].request[1], all[2 * k + 1] = r[posted ? k : k ^ 1].request[0];
         stridec_start_on(8, all, stream);
         for (int k = 0; k < 4; k++) all[2 * k] = r[3 - k].request[1];   /* sends in another order than receives */
-        expect_served(stridec_wait_on(8, all, stream), "stridec_wait_on");
+        expect_served(stridec_wait_on(8, all, stream), i, "stridec_wait_on");
         for (int k = 4; k--; salt -= (uint64_t)num_ranks) ring_check(&r[k], "by turns");
         salt += 4 * (uint64_t)num_ranks;
     }
@@ -273,6 +283,71 @@ static void others(void)
     for (int i = 0; i < 4; i++) MPI_Request_free(&request[i]);
 }
 
+/* Starts, waits, and frees memory before the stream is done: that waits for the messages, and holds up all of CUDA. */
+static void held(void)
+{
+    struct ring r;
+    void *freed;
+    ring_make(&r, 1, 2, 6);
+    for (int i = 0; i < STEPS; i++) {
+        ring_fill(&r), ring_copy(&r);
+        cudaMalloc(&freed, 64);
+        stridec_start_on(2, r.request, stream);
+        stridec_wait_on(2, r.request, stream);
+        cudaFree(freed);
+        ring_check(&r, "a message while memory is freed");
+    }
+    ring_free(&r);
+}
+
+/* Sends that the host starts, since a message of host memory is started with them, in chunks: the thread receives. */
+static void told(void)
+{
+    struct ring r;
+    MPI_Request own[2], sends[2];
+    int out = my_rank, in;
+    count = LONG;
+    ring_make(&r, 1, 2, 6);
+    count = COUNT;
+    MPI_Recv_init(&in, 1, MPI_INT, my_rank, 9, MPI_COMM_WORLD, &own[0]);
+    MPI_Send_init(&out, 1, MPI_INT, my_rank, 9, MPI_COMM_WORLD, &own[1]);
+    sends[0] = r.request[1], sends[1] = own[1];
+    for (int i = 0; i < STEPS; i++) {
+        ring_fill(&r), ring_copy(&r);
+        expect_served(stridec_start_on(1, &r.request[0], stream), i, "a start of a receive");
+        MPI_Start(&own[0]);
+        expect_result(stridec_start_on(2, sends, stream), STRIDEC_HOST, "a start with host memory");
+        expect_served(stridec_wait_on(1, &r.request[0], stream), i, "a wait for a receive");
+        expect_result(stridec_wait_on(2, sends, stream), STRIDEC_HOST, "a wait with host memory");
+        MPI_Wait(&own[0], MPI_STATUS_IGNORE);
+        ring_check(&r, "a message in chunks");
+    }
+    MPI_Request_free(&own[0]), MPI_Request_free(&own[1]);
+    ring_free(&r);
+}
+
+/* Another message than the first ones of a request comes to a posted receive: a later call says so. */
+static void resized(void)
+{
+    struct ring r;
+    MPI_Request fewer;
+    int said = STRIDEC_OK;
+    ring_make(&r, 1, 2, 6);
+    MPI_Send_init(r.out.origin, COUNT - 1, r.sent.type, after(), 6, MPI_COMM_WORLD, &fewer);
+    for (int i = 0; i < 3; i++) {
+        MPI_Request *send = i < 2 ? &r.request[1] : &fewer;
+        ring_fill(&r), ring_copy(&r);
+        stridec_start_on(1, &r.request[0], stream), stridec_start_on(1, send, stream);
+        said = stridec_wait_on(1, &r.request[0], stream);
+        stridec_wait_on(1, send, stream);
+    }
+    cudaStreamSynchronize(stream);
+    if (said != STRIDEC_FAILED) said = stridec_start_on(1, &r.request[0], stream);
+    expect_result(said, STRIDEC_FAILED, "a wait for a shorter message, or the next start");
+    MPI_Request_free(&fewer);
+    ring_free(&r);
+}
+
 static void refused(void)
 {
     struct ring r;
@@ -284,12 +359,13 @@ static void refused(void)
     expect_result(stridec_start_on(2, twice, stream), STRIDEC_INVALID, "a start of a request listed twice");
     expect_result(stridec_start_on(-1, r.request, stream), STRIDEC_INVALID, "a start of -1 requests");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait for nothing");
+    if (posted) stridec_start_on(2, r.request, stream), stridec_wait_on(2, r.request, stream);
     ring_fill(&r), ring_copy(&r);
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a start");
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_INVALID, "a second start");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    expect_equal(error_class(MPI_Startall(2, r.request)), MPI_ERR_REQUEST, "the error of MPI_Startall");
+    if (!posted) expect_equal(error_class(MPI_Startall(2, r.request)), MPI_ERR_REQUEST, "the error of MPI_Startall");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     ring_check(&r, "a message after what was refused");
     MPI_Request_free(&any);
@@ -301,9 +377,10 @@ int main(int argc, char **argv)
     bool gpus = false;
     for (int i = 1; i < argc; i++) {
         plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
+        posted |= !strcmp(argv[i], "posted"), chunks |= !strcmp(argv[i], "told");
         gpus |= !strcmp(argv[i], "gpus");
     }
-    check_start(&argc, &argv, -1);
+    check_start(&argc, &argv, posted ? MPI_THREAD_MULTIPLE : -1);
     if (gpus) cudaSetDevice(my_rank);
     if (!host_mode) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     expect(!absent || !stridec_present(), "the library is there");
@@ -324,6 +401,10 @@ int main(int argc, char **argv)
     report("graphs");
     others();
     report("what the MPI carries");
+    if (posted) held(), resized();
+    report("messages while memory is freed, and of another length");
+    if (chunks) told();
+    report("what the host sends in chunks");
     if (!plain) refused();
     report("what is refused");
     if (stream) cudaStreamDestroy(stream);

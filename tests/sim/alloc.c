@@ -56,6 +56,7 @@ static bool suits_host_free(enum alloc_kind k)
 CUresult CUDAAPI cuMemFree(CUdeviceptr p)
 {
     ENTER();
+    sim_hold();
     return p ? free_at(p, suits_free) : CUDA_SUCCESS;
 }
 

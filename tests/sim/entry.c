@@ -15,9 +15,27 @@ static void in_child(void)
     pthread_mutex_init(&lock, NULL);
 }
 
+static int holds;          /* calls that hold others up; of the thread `holder` */
+static pthread_t holder;
+
+static bool held_up(void)
+{
+    return holds && !pthread_equal(holder, pthread_self());
+}
+
+void sim_hold(void)
+{
+    if (!sim_number("SIMGPU_HOLD", 0)) return;
+    while (held_up()) sim_pause();
+    holds++, holder = pthread_self();
+    for (int d = 0; d < device_count(); d++) device_run(d);
+    holds--;
+}
+
 CUresult sim_enter(const char *call)
 {
     pthread_mutex_lock(&lock);
+    while (held_up()) sim_pause();
     if (!initialised || forked) return CUDA_ERROR_NOT_INITIALIZED;
     CUresult r = sim_injected(call);
     sim_counts.calls++, sim_counts.failed += r != CUDA_SUCCESS;

@@ -95,6 +95,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
     struct alloc *a = memory_find(p);
     if (!a || a->base != p || a->kind != ALLOC_IMPORT) return CUDA_ERROR_INVALID_VALUE;
     if (--a->opens) return CUDA_SUCCESS;
+    sim_hold();
     for (int d = 0; d < device_count(); d++) device_run(d);
     memory_close();
     a = memory_find(p);

@@ -88,6 +88,7 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image)
     if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
     CUresult r = check_image(image, &bytes);
     if (r) return r;
+    sim_hold();
     struct CUmod_st *m = calloc(1, sizeof *m);
     if (!m) return CUDA_ERROR_OUT_OF_MEMORY;
     m->context = ctx;

@@ -174,6 +174,91 @@ void test_waits_keep_order(void **state)
     OK(cuMemFree(p));
 }
 
+static void CUDA_CB step_on(void *steps)
+{
+    ++*(int *)steps;
+}
+
+/* A function of the host runs when its stream comes to it, each time, and the stream goes on behind it. */
+void test_host_functions(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    int steps = 0;
+    start();
+    CUdeviceptr p = zeroes(WORDS * sizeof(uint32_t));
+    CUstream s = stream();
+    OK(cuStreamWaitValue32(s, p, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(cuLaunchHostFunc(s, step_on, &steps));
+    OK(cuStreamWriteValue32(s, p + 4, 1, 0));
+    assert_int_equal(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    assert_true(steps == 0 && word_at(p + 4) == 0);
+    OK(cuMemcpyHtoD(p, &(uint32_t){1}, sizeof(uint32_t)));
+    OK(cuStreamSynchronize(s));
+    assert_true(steps == 1 && word_at(p + 4) == 1);
+    OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuLaunchHostFunc(s, step_on, &steps));
+    OK(cuStreamEndCapture(s, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    assert_int_equal(steps, 1);
+    for (int i = 0; i < 2; i++) OK(cuGraphLaunch(exec, s));
+    OK(cuStreamSynchronize(s));
+    assert_int_equal(steps, 3);
+    assert_int_equal(cuLaunchHostFunc(s, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(p));
+}
+
+struct freeing {
+    CUcontext context;
+    CUdeviceptr memory;
+    const _Atomic uint32_t *behind;   /* the wait */
+    uint32_t seen;
+    _Atomic bool asks;
+};
+
+static void *free_memory(void *of)
+{
+    struct freeing *f = of;
+    OK(cuCtxSetCurrent(f->context));
+    f->asks = true;
+    OK(cuMemFree(f->memory));
+    f->seen = *f->behind;
+    return NULL;
+}
+
+/* SIMGPU_HOLD: a call that frees returns when a stream that waits has gone on. What it waits for, the host sets without
+ * a call. */
+void test_waits_hold(void **state)
+{
+    (void)state;
+    pthread_t t;
+    CUdeviceptr word;
+    _Atomic uint32_t *host;
+    struct freeing f = {.context = start()};
+    CUstream s = stream();
+    OK(cuMemAlloc(&f.memory, 4));
+    OK(cuMemHostAlloc((void **)&host, 8, 0));
+    OK(cuMemHostGetDevicePointer(&word, host, 0));
+    host[0] = 0;
+    host[1] = 0;
+    f.behind = host + 1;
+    OK(cuStreamWaitValue32(s, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(cuStreamWriteValue32(s, word + 4, 3, 0));
+    setenv("SIMGPU_HOLD", "1", 1);
+    assert_int_equal(pthread_create(&t, NULL, free_memory, &f), 0);
+    while (!f.asks) sched_yield();
+    host[0] = 1;
+    pthread_join(t, NULL);
+    unsetenv("SIMGPU_HOLD");
+    assert_int_equal(f.seen, 3);
+    OK(cuStreamDestroy(s));
+    OK(cuMemFreeHost((void *)host));
+}
+
 /* Tells the exporter, and waits for its answer. */
 void scenario_ipc_words(const CUipcMemHandle *h)
 {

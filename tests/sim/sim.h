@@ -24,6 +24,8 @@ void sim_pause(void);
 #define ENTER_ANY() \
     __attribute__((cleanup(sim_leave))) const CUresult entered = sim_enter(__func__); \
     if (entered != CUDA_SUCCESS) return entered
+/* For a call that waits for all work of the process, and holds up all other calls meanwhile (SIMGPU_HOLD). */
+void sim_hold(void);
 /* As ENTER_ANY, with the current context in `ctx`; a context that has failed stays failed. */
 #define ENTER() \
     ENTER_ANY(); \
