@@ -19,6 +19,7 @@
  * run: STRIDEC_DISABLE=1 -n 2 --host plain absent
  * run: -n 2 --host plain
  * run: NODES=2 -n 2 posted
+ * run: NODES=2 -n 3 posted
  * run: NODES=2 -n 3 posted launches 100
  * run: NODES=2 STRIDEC_CHUNKS=least=4096,chunk=5000 -n 2 posted told
  * run: NODES=2 SIMGPU_HOLD=1 STRIDEC_CACHE_DIR=@NEW -n 2 posted
@@ -101,9 +102,10 @@ static void expect_result(int got, int want, const char *what)
 {
     expect(got == want, "%s returns %d, not %d", what, got, want);
 }
+/* To other nodes the first messages are the host's. */
 static void expect_served(int got, int step, const char *what)
 {
-    expect_result(got, plain || (posted && !step) ? STRIDEC_HOST : STRIDEC_OK, what);
+    if (!posted || step || got != STRIDEC_HOST) expect_result(got, plain ? STRIDEC_HOST : STRIDEC_OK, what);
 }
 
 /* The first start does not know yet whether the MPI carries a message. */
@@ -401,7 +403,8 @@ int main(int argc, char **argv)
     report("graphs");
     others();
     report("what the MPI carries");
-    if (posted) held(), resized();
+    if (posted) held();
+    if (posted && num_ranks == 2) resized();   /* partners in a node would not change */
     report("messages while memory is freed, and of another length");
     if (chunks) told();
     report("what the host sends in chunks");
