@@ -8,7 +8,6 @@
 #include "device/device.h"
 #include "pack/typed_buffer.h"
 #include "protocol/channel.h"
-#include "protocol/stream_posts.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,7 +261,6 @@ static int start(struct order *o, int n, const MPI_Request requests[])
     if (!one_device(o, enqueued)) return STRIDEC_INVALID;
     if (o->n > enqueued) locate_new(o, enqueued);
     if (o->hosts && !synchronize(o)) return STRIDEC_FAILED;
-    if (o->hosts) posts_settle();   /* what the stream has started goes first */
     if (channels_start(o->channel, enqueued, o->stream, o->captured)) return STRIDEC_FAILED;
     return begin_others(o, enqueued);
 }

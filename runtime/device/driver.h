@@ -28,7 +28,7 @@
     X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
 /* Older drivers may lack the first; then streams do not wait for other ranks (channel.h, stream_posts.h). */
-#define DRIVER_MEMORY_CALLS(X) X(cuStreamBatchMemOp) X(cuLaunchHostFunc) X(cuStreamGetCtx)
+#define DRIVER_MEMORY_CALLS(X) X(cuStreamBatchMemOp) X(cuStreamGetCtx)
 
 /* Older drivers may lack these; then memory mapped by cuMemMap is not shared (mapping.h). */
 #define DRIVER_MAPPING_CALLS(X) \

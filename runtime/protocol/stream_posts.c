@@ -4,20 +4,29 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/spinlock.h"
+#include "observe/stats.h"
 #include "pack/typed_buffer.h"
 #include "rndv_recv.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #define PAGE_BYTES ((size_t)4096)
 #define WORD_APART ((size_t)64)   /* a cache line each */
 #define WORDS (PAGE_BYTES / WORD_APART)
 #define OPERATIONS_MOST 128       /* a call; the driver takes less than 256 */
-#define TURNS 2000                /* after so many tests without a result */
-#define NAP_NS 50000              /* the thread rests so long between tests */
+#define SPIN_NS 500000            /* the thread looks without a rest for so long after it has found something */
+#define REST_PART 64              /* then it rests for this part of the time since then */
+#define REST_MOST_NS 1000000
+
+/* A word of pinned memory. */
+struct word {
+    _Atomic uint32_t *host;
+    CUdeviceptr address;          /* the same, for streams */
+};
 
 struct post {
     struct channel_call call;
@@ -26,63 +35,36 @@ struct post {
     int64_t bytes;
     struct pool_buffer *packed;   /* pinned */
     MPI_Request request;          /* persistent, of the packed bytes */
-    _Atomic uint32_t *done;       /* what the thread writes */
-    CUdeviceptr word;             /* the same, for streams */
+    struct word done;             /* the thread sets it, the stream clears it */
     atomic_bool failed;           /* the next call says so */
     atomic_bool under_way;        /* the thread's */
-    struct post *next;            /* in one of the thread's lists */
+    struct post *next;            /* in the thread's list */
 };
 
-/* Messages that one call starts: the argument of a host function. A program that makes the same call again, or captures
- * it again, finds the same group: so no graph needs one of its own. */
+/* Messages that one call starts. A program that makes the same call again, or captures it again, finds the same group:
+ * so no graph needs one of its own. */
 struct group {
+    struct word go;               /* the stream sets it, the thread clears it when it has started all */
+    struct group *next;           /* of all groups */
     int n;
     UT_hash_handle hh;
     struct post *post[];          /* the key */
 };
 
-/* Words of posts. */
 static struct page {
     struct pool_buffer *memory;
-    uint64_t used;
+    uint64_t used;                /* words */
     struct page *next;
 } *pages;
 
-/* Guards all below, and the pages. Host functions take it: it isn't held around calls of the MPI or of CUDA. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
-static struct post *arrivals, **arrivals_end = &arrivals;
-static struct group *groups;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards pages and the table of groups */
+static struct group *table;
+static _Atomic(struct group *) groups;   /* all, for the thread: none is removed while it runs */
 static pthread_t thread;
-static bool running, ended;
-static atomic_int unstarted;      /* arrivals */
+static bool running;
+static atomic_bool ended;
 
 /* ---- the thread ---- */
-
-/* Waits for an arrival, at most NAP_NS. Caller holds `lock`. */
-static void nap(void)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += NAP_NS;
-    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
-    pthread_cond_timedwait(&arrived, &lock, &until);
-}
-
-/* Moves new arrivals to the end of the thread's list; waits for one if that is empty. Returns the first new one. */
-static struct post *take(struct post **list, unsigned turn, bool *go)
-{
-    struct post **end = list;
-    while (*end) end = &(*end)->next;
-    pthread_mutex_lock(&lock);
-    while (!*list && !arrivals && !ended) pthread_cond_wait(&arrived, &lock);
-    if (!arrivals && !ended && turn > TURNS) nap();
-    struct post *first = *end = arrivals;
-    arrivals = NULL, arrivals_end = &arrivals;
-    *go = !ended;
-    pthread_mutex_unlock(&lock);
-    return first;
-}
 
 /* Receives the payload of an RTS: the sender's message goes by the host, in chunks. */
 static bool receive_told(struct post *p, MPI_Status *status)
@@ -115,51 +97,78 @@ static bool received(struct post *p, MPI_Status *status)
     return false;
 }
 
-/* The stream may start the post's next message at once. */
-static void complete(struct post *p, bool ok)
-{
-    if (!ok) atomic_store(&p->failed, true);
-    atomic_store(&p->under_way, false);
-    atomic_store_explicit(p->done, 1, memory_order_release);
-}
-
 /* Tests a message. Returns true if it is complete, or has failed. */
-static bool test(struct post *p, bool *ok)
+static bool test(struct post *p)
 {
     MPI_Status status;
     int there = 0;
-    *ok = PMPI_Test(&p->request, &there, &status) == MPI_SUCCESS;
-    if (*ok && there && !p->call.sends) *ok = received(p, &status);
-    if (!*ok) log_write(LOG_ERROR, "a message in stream order has failed");
-    return there || !*ok;
+    bool ok = PMPI_Test(&p->request, &there, &status) == MPI_SUCCESS;
+    if (ok && there && !p->call.sends) ok = received(p, &status);
+    if (!ok) log_write(LOG_ERROR, "a message in stream order has failed");
+    if (!ok) atomic_store(&p->failed, true);
+    return there || !ok;
+}
+
+/* Tests the messages under way. Returns true if one is complete: the stream may start its next at once. */
+static bool test_all(struct post **list)
+{
+    bool any = false;
+    for (struct post *p; (p = *list);) {
+        if (!test(p)) {
+            list = &p->next;
+            continue;
+        }
+        *list = p->next, any = true;
+        atomic_store(&p->under_way, false);
+        atomic_store_explicit(p->done.host, 1, memory_order_release);
+    }
+    return any;
 }
 
 static void start(struct post *p)
 {
-    for (; p; p = p->next) {
-        if (PMPI_Start(&p->request) != MPI_SUCCESS) log_write(LOG_ERROR, "the MPI has refused to start a request");
-        atomic_fetch_sub(&unstarted, 1);
+    atomic_store(&p->under_way, true);
+    if (PMPI_Start(&p->request) == MPI_SUCCESS) return;
+    log_write(LOG_ERROR, "the MPI has refused to start a request");
+    atomic_store(&p->failed, true);
+}
+
+/* Starts what streams have come to: they go on when all of a group has been started, which keeps the order of the
+ * calls. Returns true if there was something. */
+static bool start_all(struct post **list)
+{
+    bool any = false;
+    for (struct group *g = atomic_load(&groups); g; g = g->next) {
+        if (!atomic_load_explicit(g->go.host, memory_order_acquire)) continue;
+        any = true;
+        for (int i = 0; i < g->n; i++) {
+            start(g->post[i]);
+            g->post[i]->next = *list, *list = g->post[i];
+        }
+        atomic_store_explicit(g->go.host, 0, memory_order_release);
     }
+    return any;
+}
+
+static void rest(int64_t idle_ns)
+{
+    int64_t ns = idle_ns / REST_PART;
+    nanosleep(&(struct timespec){.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS}, NULL);
 }
 
 static void *attend(void *arg)
 {
     struct post *list = NULL;
-    bool go = true;
+    int64_t found = stats_now();
     (void)arg;
-    for (unsigned turn = 0; go; turn++) {
-        struct post *fresh = take(&list, turn, &go);
-        if (fresh) start(fresh), turn = 0;
-        for (struct post **link = &list, *p; (p = *link);) {
-            bool ok;
-            if (!test(p, &ok)) {
-                link = &p->next;
-                continue;
-            }
-            *link = p->next, turn = 0;
-            complete(p, ok);
-        }
-        backoff(turn);
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+    for (unsigned turn = 0; !atomic_load(&ended); turn++) {
+        bool any = start_all(&list);
+        any = test_all(&list) || any;
+        int64_t now = stats_now();
+        if (any) found = now;
+        if (now - found > SPIN_NS) rest(now - found);
+        else backoff(turn);
     }
     if (list) log_write(LOG_WARN, "MPI_Finalize: a stream has not completed its messages");
     return NULL;
@@ -179,55 +188,55 @@ static bool run(void)
     return runs;
 }
 
-void posts_settle(void)
-{
-    for (unsigned turn = 0; atomic_load(&unstarted); turn++) backoff(turn);
-}
+/* ---- words ---- */
 
-/* ---- posts ---- */
-
-/* Gives p a word of a page. Caller holds `lock`. Returns false if all are in use. */
-static bool word_get(struct post *p)
+/* Takes a word of a page. Caller holds `lock`. Returns false if all are in use. */
+static bool word_take(struct word *w)
 {
     struct page *page = pages;
     while (page && !~page->used) page = page->next;
     if (!page) return false;
     size_t at = (size_t)__builtin_ctzll(~page->used);
     page->used |= UINT64_C(1) << at;
-    p->done = (void *)((char *)page->memory->host + at * WORD_APART);
-    p->word = page->memory->address + at * WORD_APART;
+    w->host = (void *)((char *)page->memory->host + at * WORD_APART);
+    w->address = page->memory->address + at * WORD_APART;
+    atomic_store(w->host, 0);
     return true;
-}
-
-static void word_put(const struct post *p)
-{
-    for (struct page *page = pages; page; page = page->next) {
-        size_t at = (size_t)((uintptr_t)p->done - (uintptr_t)page->memory->host) / WORD_APART;
-        if (p->done && at < WORDS) page->used &= ~(UINT64_C(1) << at);
-    }
 }
 
 static bool page_add(struct device *d)
 {
     struct page *page = calloc(1, sizeof *page);
     if (!page || !(page->memory = mempool_get(d, BUFFER_PINNED, PAGE_BYTES))) return free(page), false;
-    memset(page->memory->host, 0, PAGE_BYTES);
     pthread_mutex_lock(&lock);
     page->next = pages, pages = page;
     pthread_mutex_unlock(&lock);
     return true;
 }
 
-static bool word_of(struct post *p)
+/* Sets *w to a word that is 0. Returns false without memory. */
+static bool word_get(struct word *w, struct device *d)
 {
-    for (bool more = true; more; more = page_add(p->device)) {
+    for (bool more = true; more; more = page_add(d)) {
         pthread_mutex_lock(&lock);
-        bool got = word_get(p);
+        bool got = word_take(w);
         pthread_mutex_unlock(&lock);
         if (got) return true;
     }
     return false;
 }
+
+static void word_put(const struct word *w)
+{
+    pthread_mutex_lock(&lock);
+    for (struct page *page = pages; w->host && page; page = page->next) {
+        size_t at = (size_t)((uintptr_t)w->host - (uintptr_t)page->memory->host) / WORD_APART;
+        if (at < WORDS) page->used &= ~(UINT64_C(1) << at);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- posts ---- */
 
 /* Makes the persistent request of the packed bytes: it holds the communicator, which the program may free. */
 static bool request_of(struct post *p)
@@ -248,7 +257,7 @@ struct post *post_new(const struct channel_call *call, struct layout *l, struct 
     p->call = *call, p->layout = layout_ref(l), p->device = d, p->bytes = bytes;
     p->request = MPI_REQUEST_NULL;
     p->packed = mempool_get(d, BUFFER_PINNED, (size_t)bytes);
-    if (!p->packed || !word_of(p) || !request_of(p) || !run()) return post_free(p), NULL;
+    if (!p->packed || !word_get(&p->done, d) || !request_of(p) || !run()) return post_free(p), NULL;
     if (l->kernel) kernel_wait_for(l->kernel, bytes);
     return p;
 }
@@ -257,9 +266,7 @@ void post_free(struct post *p)
 {
     if (!p || atomic_load(&p->under_way)) return;
     if (p->request != MPI_REQUEST_NULL) PMPI_Request_free(&p->request);
-    pthread_mutex_lock(&lock);
-    word_put(p);
-    pthread_mutex_unlock(&lock);
+    word_put(&p->done);
     mempool_put(p->packed);
     layout_unref(p->layout);
     free(p);
@@ -273,59 +280,60 @@ int64_t post_bytes(const struct post *p)
 /* Returns the group of these posts, the same each time; NULL without memory. */
 static struct group *group_of(struct post *const posts[], int n)
 {
-    struct group *g;
+    struct group *g, *new = NULL;
+    struct word go;
     size_t bytes = (size_t)n * sizeof(*posts);
     pthread_mutex_lock(&lock);
-    HASH_FIND(hh, groups, posts, bytes, g);
-    if (!g && (g = calloc(1, sizeof *g + bytes))) {
-        g->n = n;
-        memcpy(g->post, posts, bytes);
-        HASH_ADD_KEYPTR(hh, groups, g->post, bytes, g);
-    }
+    HASH_FIND(hh, table, posts, bytes, g);
     pthread_mutex_unlock(&lock);
-    return g;
+    if (g || !word_get(&go, posts[0]->device)) return g;
+    if (!(new = calloc(1, sizeof *new + bytes))) return word_put(&go), NULL;
+    new->n = n, new->go = go;
+    memcpy(new->post, posts, bytes);
+    pthread_mutex_lock(&lock);
+    HASH_ADD_KEYPTR(hh, table, new->post, bytes, new);
+    new->next = atomic_load(&groups);
+    atomic_store(&groups, new);
+    pthread_mutex_unlock(&lock);
+    return new;
 }
 
 /* ---- what is enqueued ---- */
 
-/* Runs on a thread of the driver's, when the stream comes to it. */
-static void CUDA_CB arrive(void *group)
+static CUstreamBatchMemOpParams write_of(struct word w, uint32_t value)
 {
-    const struct group *g = group;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < g->n; i++) {
-        struct post *p = g->post[i];
-        atomic_store(&p->under_way, true);
-        p->next = NULL;
-        *arrivals_end = p, arrivals_end = &p->next;
-    }
-    atomic_fetch_add(&unstarted, g->n);
-    pthread_cond_signal(&arrived);
-    pthread_mutex_unlock(&lock);
+    CUstreamBatchMemOpParams p = {.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+    p.writeValue.address = w.address, p.writeValue.value = value;
+    return p;
 }
 
-/* Waits for the words, and clears them. */
+static CUstreamBatchMemOpParams wait_of(struct word w, uint32_t value)
+{
+    CUstreamBatchMemOpParams p = {.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32};
+    p.waitValue.address = w.address, p.waitValue.value = value, p.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    return p;
+}
+
+/* Waits until the posts' messages are complete. */
 static CUresult await(struct post *const posts[], int n, CUstream stream)
 {
     CUstreamBatchMemOpParams of[OPERATIONS_MOST];
     CUresult r = CUDA_SUCCESS;
-    for (int i = 0, many = 0; i < n && r == CUDA_SUCCESS; i++) {
-        CUstreamBatchMemOpParams *p = &of[many];
-        memset(p, 0, 2 * sizeof *p);
-        p[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, p[0].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
-        p[0].waitValue.address = posts[i]->word, p[0].waitValue.value = 1;
-        p[1].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, p[1].writeValue.address = posts[i]->word;
-        many += 2;
-        if (many == OPERATIONS_MOST || i == n - 1)
-            r = driver_get()->cuStreamBatchMemOp(stream, (unsigned)many, of, 0), many = 0;
+    unsigned many = 0;
+    for (int i = 0; i < n && r == CUDA_SUCCESS; i++) {
+        of[many++] = wait_of(posts[i]->done, 1), of[many++] = write_of(posts[i]->done, 0);
+        if (many == OPERATIONS_MOST || i == n - 1) r = driver_get()->cuStreamBatchMemOp(stream, many, of, 0), many = 0;
     }
     return r;
 }
 
+/* Has the thread start a group, and waits until it has. */
 static CUresult tell(struct post *const posts[], int n, CUstream stream)
 {
     struct group *g = group_of(posts, n);
-    return g ? driver_get()->cuLaunchHostFunc(stream, arrive, g) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!g) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUstreamBatchMemOpParams of[] = {write_of(g->go, 1), wait_of(g->go, 0)};
+    return driver_get()->cuStreamBatchMemOp(stream, 2, of, 0);
 }
 
 /* Enqueues the packing of sends, or the unpacking of receives. */
@@ -378,16 +386,14 @@ int posts_wait(struct post *const posts[], int n, CUstream stream)
 void posts_finish(void)
 {
     struct group *g, *after;
-    pthread_mutex_lock(&lock);
-    bool was = running;
-    ended = true, running = false;
-    pthread_cond_signal(&arrived);
-    pthread_mutex_unlock(&lock);
-    if (was) pthread_join(thread, NULL);
-    HASH_ITER(hh, groups, g, after) {
-        HASH_DEL(groups, g);
+    atomic_store(&ended, true);
+    if (running) pthread_join(thread, NULL);
+    running = false;
+    atomic_store(&groups, NULL);
+    HASH_ITER(hh, table, g, after) {
+        HASH_DEL(table, g);
         free(g);
     }
     for (struct page *page; (page = pages);) pages = page->next, mempool_put(page->memory), free(page);
-    ended = false;   /* sessions may begin again */
+    atomic_store(&ended, false);   /* sessions may begin again */
 }

@@ -1,8 +1,9 @@
 /* stream_posts.h: messages of persistent requests in stream order that the MPI carries, to other nodes. The stream
  * packs into pinned memory, and a thread of stridec's passes the packed bytes to the MPI when the stream comes to them:
  *
- *    send:      start_on  pack; tell the thread          wait_on  wait for the word DONE, clear it
- *    receive:   start_on  tell the thread                wait_on  wait for DONE, clear it; unpack
+ *    send:      start_on  pack; set GO, wait until it is clear    wait_on  wait for DONE, clear it
+ *    receive:   start_on  set GO, wait until it is clear          wait_on  wait for DONE, clear it; unpack
+ *    thread:              start the message; clear GO                      test the message; set DONE
  *
  * The thread makes no call of CUDA: while a stream waits, the driver may hold up all of them, also behind the loading
  * of a kernel, which waits for the stream. Nothing changes from message to message, so that graphs can hold it. */
@@ -24,8 +25,6 @@ int64_t post_bytes(const struct post *p);
  * -1 (logged), also where an earlier message has failed. */
 int posts_start(struct post *const posts[], int n, CUstream stream);
 int posts_wait(struct post *const posts[], int n, CUstream stream);
-/* Waits until the thread has started all that streams have come to. */
-void posts_settle(void);
 /* Ends the thread, at MPI_Finalize, before posts are freed. */
 void posts_finish(void);
 

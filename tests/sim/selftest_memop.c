@@ -174,44 +174,6 @@ void test_waits_keep_order(void **state)
     OK(cuMemFree(p));
 }
 
-static void CUDA_CB step_on(void *steps)
-{
-    ++*(int *)steps;
-}
-
-/* A function of the host runs when its stream comes to it, each time, and the stream goes on behind it. */
-void test_host_functions(void **state)
-{
-    (void)state;
-    CUgraph graph;
-    CUgraphExec exec;
-    int steps = 0;
-    start();
-    CUdeviceptr p = zeroes(WORDS * sizeof(uint32_t));
-    CUstream s = stream();
-    OK(cuStreamWaitValue32(s, p, 1, CU_STREAM_WAIT_VALUE_EQ));
-    OK(cuLaunchHostFunc(s, step_on, &steps));
-    OK(cuStreamWriteValue32(s, p + 4, 1, 0));
-    assert_int_equal(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
-    assert_true(steps == 0 && word_at(p + 4) == 0);
-    OK(cuMemcpyHtoD(p, &(uint32_t){1}, sizeof(uint32_t)));
-    OK(cuStreamSynchronize(s));
-    assert_true(steps == 1 && word_at(p + 4) == 1);
-    OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuLaunchHostFunc(s, step_on, &steps));
-    OK(cuStreamEndCapture(s, &graph));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    assert_int_equal(steps, 1);
-    for (int i = 0; i < 2; i++) OK(cuGraphLaunch(exec, s));
-    OK(cuStreamSynchronize(s));
-    assert_int_equal(steps, 3);
-    assert_int_equal(cuLaunchHostFunc(s, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
-    OK(cuGraphExecDestroy(exec));
-    OK(cuGraphDestroy(graph));
-    OK(cuStreamDestroy(s));
-    OK(cuMemFree(p));
-}
-
 struct freeing {
     CUcontext context;
     CUdeviceptr memory;
