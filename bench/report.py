@@ -144,7 +144,8 @@ def file_report(results, _):
 def stream_report(results, _):
     return "\n".join([
         head(results, "Ping-pong driven by the host, on a stream, and in a graph"),
-        "Half round trips. Stream: stridec_start_on and stridec_wait_on for 100 round trips, then one wait; calls: the "
+        "Half round trips." + (" Between two nodes of this machine, by TCP." if "nodes" in results["command"] else "") +
+        " Stream: stridec_start_on and stridec_wait_on for 100 round trips, then one wait; calls: the "
         "host's time in them for each message. Graph: ten round trips in a CUDA graph, launched ten times.\n",
         table(["layout", "host, µs", "stream, µs", "calls, µs", "graph, µs", "stream ÷ host", "graph ÷ host"],
               [[ran(c), number(c["host_us"]), number(c["stream_us"]), number(c["calls_us"]), number(c["graph_us"]),

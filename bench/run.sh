@@ -17,7 +17,8 @@
 #   mixed       GPU-mixed (no png): contiguous and derived messages by turns, beside the MPI alone
 #   first       GPU-first-CACHE (no png): first messages of a process with an empty and a full cache, beside the MPI alone
 # and, as root with Open MPI, on one GPU or more:
-#   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each transport
+#   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each
+#               transport; GPU-nodes-stream.{json,md}: driven by the host, on a stream and in a graph
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
 # names; QUICK=1: fewer layouts in pingpong and choice, which take some 3 and 25 minutes else; TRANSPORTS: those of
 # choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
@@ -236,6 +237,9 @@ bench_nodes() {
             fail "nodes by $transport ended with status $?"
     done
     join nodes
+    (cd "$out" && timeout "$limit" "$here/bench/nodes.sh" 2 "$build/stridec" run -- "$build/bench/stream" --threads \
+        "$name-nodes-stream.json") || fail "nodes-stream ended with status $?"
+    report "$name-nodes-stream"
 }
 
 for part in $parts; do
