@@ -45,7 +45,11 @@ EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
-all: $(BUILD)/libstridec.so $(BUILD)/stridec $(BUILD)/help/done
+# The kernels that serve all types, for the usual GPUs: a program's first messages need not wait until NVRTC has made
+# them. Without NVRTC here there are none. Builds within this one (BUILD=build/mpich) use its kernels.
+KERNELS = $(or $(wildcard $(BUILD)/../kernels/manifest),$(BUILD)/kernels/manifest)
+
+all: $(BUILD)/libstridec.so $(BUILD)/stridec $(BUILD)/help/done $(if $(SAN),,$(KERNELS))
 
 $(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/interpose/libstridec.map
 	$(MPICC) -shared -Wl,-soname,libstridec.so.0 $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) \
@@ -56,6 +60,11 @@ $(BUILD)/stridec: $(START_O) | $(BUILD)/stridec-mpi
 	$(CC) $(LDFLAGS) $(SANFLAGS) -o $@ $^
 $(BUILD)/stridec-mpi: $(COMMAND_O) $(SPEC_O) $(RUNTIME_O) $(GEN_O)
 	$(MPICC) $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $^ -ldl -lm
+
+$(BUILD)/kernels/manifest: $(BUILD)/gen/embedded.c | $(BUILD)/stridec
+	@mkdir -p $(@D)
+	LD_LIBRARY_PATH=$(CUDA_LIB)$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} $(BUILD)/stridec gen --common -o $(@D) \
+	  > $(@D)/log 2>&1 || { echo "make: no kernels are made ahead of time: $$(tail -1 $(@D)/log)"; : > $@; }
 
 # Lua's static archive is not built for shared objects: its only obstacle is the address of the three
 # standard streams, which gen/lua_streams.c provides under other names.

@@ -53,6 +53,9 @@ install-common: all $(filter sim,$(MAKECMDGOALS))
 	if [ -e $(SIM)/libcuda.so.1 ]; then \
 	  install -d $(call into,$(PRIVATE)/sim) && cp -P $(SIM)/lib[cn]*.so* $(call into,$(PRIVATE)/sim) && \
 	  chmod 755 $(call into,$(PRIVATE)/sim)/lib[cn]*.so*; fi
+	if [ -s $(KERNELS) ]; then \
+	  install -d $(call into,$(PRIVATE)/kernels) && \
+	  install -m644 $(KERNELS) $(dir $(KERNELS))*.cubin $(call into,$(PRIVATE)/kernels); fi
 	install -d $(call into,$(PRIVATE)) $(call into,$(BINDIR)/../lib)
 	install -m755 $(BUILD)/stridec $(call into,$(BINDIR)/stridec)
 	[ -d $(call into,$(BINDIR)/../lib/stridec) ] && [ ! -L $(call into,$(BINDIR)/../lib/stridec) ] || \
@@ -71,6 +74,7 @@ install-common: all $(filter sim,$(MAKECMDGOALS))
 # All flavours: files that an install makes, and folders that are empty then: LIBDIR/stridec may be somebody's sources.
 uninstall:
 	rm -f $(foreach f,$(FLAVOURS),$(call into,$(PRIVATE)/$f/libstridec.so) $(call into,$(PRIVATE)/$f/stridec-mpi))
+	rm -f $(call into,$(PRIVATE)/kernels)/manifest $(call into,$(PRIVATE)/kernels)/*.cubin
 	rm -f $(call into,$(PRIVATE)/sim)/lib[cn]*.so* $(call into,$(DATADIR)/cmake/stridec)/stridecConfig*.cmake
 	rm -f $(foreach f,$(LINKS),$(call into,$f)) $(call into,$(BINDIR)/stridec) \
 	  $(call into,$(INCLUDEDIR)/stridec.h) $(call into,$(DATADIR)/pkgconfig/stridec.pc) \
@@ -78,7 +82,7 @@ uninstall:
 	  $(call into,$(BASHDIR)/stridec) \
 	  $(call into,$(ZSHDIR)/_stridec) $(foreach f,$(notdir $(DOCS)),$(call into,$(DOCDIR)/$f))
 	[ ! -L $(call into,$(BINDIR)/../lib/stridec) ] || rm $(call into,$(BINDIR)/../lib/stridec)
-	rmdir $(foreach f,$(FLAVOURS) sim,$(call into,$(PRIVATE)/$f)) $(call into,$(PRIVATE)) \
+	rmdir $(foreach f,$(FLAVOURS) sim kernels,$(call into,$(PRIVATE)/$f)) $(call into,$(PRIVATE)) \
 	  $(call into,$(DATADIR)/cmake/stridec) $(call into,$(MODULEDIR)) $(call into,$(DOCDIR)) 2>/dev/null || true
 
 .PHONY: install install-flavour install-common uninstall

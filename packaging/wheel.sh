@@ -1,7 +1,8 @@
 #!/bin/bash
 # wheel.sh BUILD [FLAVOUR...]: `make wheel`: builds stridec for each MPI of tests/fetched.sh, in BUILD/FLAVOUR, installs
 # all in BUILD/wheel and packs that: prints the wheel's name. An MPI that can't be fetched is left out with a line on
-# standard error. Variables: CFLAGS, CUDA_HOME; FETCHED: where the MPIs are kept.
+# standard error. Variables: CFLAGS, CUDA_HOME, KERNELS (the manifest of kernels that are made already); FETCHED: where
+# the MPIs are kept.
 set -e
 build=${1:?usage: wheel.sh BUILD [FLAVOUR...]}
 shift
@@ -19,7 +20,7 @@ build() {
     local flavour=$1
     shift
     make -s "${jobs[@]}" CFLAGS="${CFLAGS--O2}" LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" \
-        BUILD="$build/$flavour" ${CUDA_HOME:+CUDA_HOME="$CUDA_HOME"} PREFIX="$stage" DESTDIR= LINK=no "$@" >&2
+        BUILD="$build/$flavour" ${CUDA_HOME:+CUDA_HOME="$CUDA_HOME"} ${KERNELS:+KERNELS="$KERNELS"} PREFIX="$stage" DESTDIR= LINK=no "$@" >&2
 }
 
 rm -rf "$stage"
@@ -31,6 +32,7 @@ for flavour; do
     fi
     if [ -z "$first" ]; then build "$flavour" all sim install; else build "$flavour" install; fi
     first=${first:-$flavour}
+    export KERNELS=${KERNELS:-$build/$first/kernels/manifest}   # alike for all
     # Kernels that serve all types, for the simulated GPU: a machine without a compiler runs these.
     kernels=$stage/lib/stridec/sim/kernels
     [ -d "$kernels" ] && continue

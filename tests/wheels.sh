@@ -24,7 +24,8 @@ one() {   # FLAVOUR PROGRAM...
         return
     fi
     # Not optimised: that takes longer than it saves. tests/cli/wheel.sh packs what is built here.
-    if ! make -s -j2 CFLAGS=-O0 LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" BUILD="$own" all sim \
+    if ! make -s -j2 CFLAGS=-O0 LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" BUILD="$own" \
+        KERNELS="$build/kernels/manifest" all sim \
         "$own/tests/mpi/libstreams.so" "${@/#/$own/tests/mpi/}" >"$own.log" 2>&1; then
         echo "not ok $flavour ($mpi_package): stridec is not built against it: $(grep -m1 error "$own.log")"
         return 1

@@ -166,6 +166,7 @@ static void set_field(const struct variable *v)
     const char *text = text_of(v->name);
     if (v->kind >= AS_TEXT) {
         bool path = v->kind == AS_PATH || (v->kind == AS_PROGRAM && text && strchr(text, '/'));
+        if (path && text && !strcmp(text, "none")) text = NULL;
         *(const char **)field = path ? absolute(text) : text;
         return;
     }

@@ -149,11 +149,20 @@ static bool has_arch(const struct listed *l, const char *arch)
     return false;
 }
 
+/* The kernels that serve all types: without them NVRTC makes them at each first start. */
+static void installed_kernels(struct checkup *c)
+{
+    struct listed l = {.archs = 0};
+    const char *folder = aot_installed(list_arch, &l);
+    if (folder) checkup_add(c, LEVEL_OK, "%s has the kernels that serve all types: %s", folder, l.text);
+}
+
 void doctor_aot(struct checkup *c)
 {
     struct listed l = {.archs = 0};
     const char *folder = env_get()->aot, *why = folder ? aot_list(list_arch, &l) : NULL;
     char last[16] = "";
+    installed_kernels(c);
     if (!folder) return;
     if (why) {
         checkup_add(c, LEVEL_BAD, "STRIDEC_AOT=%s: %s", folder, why);

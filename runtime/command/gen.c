@@ -1,8 +1,9 @@
 /* gen.c: stridec gen: compiles the types of specs and signatures, and writes a manifest for STRIDEC_AOT (read by
- * kernel/aot.c). It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form
+ * kernel/aot.c). It begins with "stridec manifest 2"; each module has a line of fields with tabs between them: form
  * signature (of a pair "A > A"; "generic" and "links" serve all types), architecture or host_compiler_machine's text,
- * file, XXH64 of the file as 16 hex digits, generator version. Of the target hip there are sources alone: no backend
- * loads such modules. */
+ * file, XXH64 of the file as 16 hex digits, generator version. The file of a GPU's module holds the image, then its
+ * plan, with which a program needs no generator. Of the target hip there are sources alone: no backend loads such
+ * modules. */
 #include "base/file.h"
 #include "command.h"
 #include "device/gpu_runtime.h"
@@ -26,6 +27,7 @@ struct job {
     int narchs;
     char arch[ARCHS_MAX][8];
     const char *amd;         /* an architecture of AMD's; NULL if --arch names none */
+    bool common;             /* the kernels that serve all types alone */
     const char *chosen;      /* why these, if --arch does not say */
     FILE *manifest;          /* in memory, and written last: all files that it names exist */
     const char **shape;      /* forms that are written for the target and architecture at hand; owned by `stages` */
@@ -33,7 +35,6 @@ struct job {
     int parts, done;         /* modules to write in all, about; 0: not counted yet */
 };
 
-/* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
 /* Replaces what bears that name in the folder. kernel/aot.c takes no links, and no file that others may write to. */
 static int write_file(const char *path, const void *data, size_t bytes, struct reason *why)
 {
@@ -43,8 +44,22 @@ static int write_file(const char *path, const void *data, size_t bytes, struct r
     return -1;
 }
 
-static int write_module(struct job *job, enum target target, const char *shape, const char *source, const char *arch,
-                        struct reason *why)
+/* Adds the plan to a module. */
+static int add_plan(void **image, size_t *bytes, const struct gen_plan *plan, struct reason *why)
+{
+    char *both = realloc(*image, *bytes + sizeof *plan);
+    if (!both) {
+        strcpy(why->text, "out of memory");
+        return -1;
+    }
+    memcpy(both + *bytes, plan, sizeof *plan);
+    *image = both, *bytes += sizeof *plan;
+    return 0;
+}
+
+/* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
+static int write_module(struct job *job, enum target target, const char *shape, const struct gen_kernel *k,
+                        const char *arch, struct reason *why)
 {
     char file[64], path[PATH_MAX];
     void *image = NULL;
@@ -53,8 +68,10 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     uint64_t hash = XXH64(shape, strlen(shape), 0);
     snprintf(file, sizeof file, "%016llx.%s.%s", (unsigned long long)hash, arch, host ? "so" : "cubin");
     snprintf(path, sizeof path, "%s/%s", job->folder, file);
-    int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
-                      : gpu_runtime->jit_compile(source, file, arch, false, &image, &bytes, why);
+    int status = host ? host_compiler_compile(k->source, CC_LIBRARY, NULL, &image, &bytes, why)
+                      : gpu_runtime->jit_compile(k->source, file, arch, false, &image, &bytes, why);
+    if (status == 0 && !host)
+        status = add_plan(&image, &bytes, &k->plan, why);
     if (status == 0)
         status = write_file(path, image, bytes, why);
     if (status == 0)
@@ -65,17 +82,17 @@ static int write_module(struct job *job, enum target target, const char *shape, 
 }
 
 /* Writes the source of one form, and its module for an architecture of NVIDIA's or its library for the host. */
-static int write_shape(struct job *job, enum target target, const char *shape, const char *source, const char *arch,
-                       struct reason *why)
+static int write_shape(struct job *job, enum target target, const char *shape, const struct gen_kernel *k,
+                       const char *arch, struct reason *why)
 {
     static const char *const endings[TARGETS] = {"cu", "hip", "c"};
     char path[PATH_MAX];
     uint64_t hash = XXH64(shape, strlen(shape), 0);
     snprintf(path, sizeof path, "%s/%016llx%s%s.%s", job->folder, (unsigned long long)hash, arch ? "." : "",
              arch ? arch : "", endings[target]);
-    int status = write_file(path, source, strlen(source), why);
+    int status = write_file(path, k->source, strlen(k->source), why);
     if (status == 0 && target != TARGET_HIP)
-        status = write_module(job, target, shape, source, arch ? arch : host_compiler_machine(), why);
+        status = write_module(job, target, shape, k, arch ? arch : host_compiler_machine(), why);
     if (status == 0)
         progress_part(++job->done, arch ? arch : target_names[target]);
     else
@@ -94,7 +111,7 @@ static bool is_done(const struct job *job, enum target target, const char *shape
 static int write_one(struct job *job, enum target target, const char *arch, int made, struct gen_kernel *k,
                      const char *shape, struct reason *why)
 {
-    int status = made == 0 ? write_shape(job, target, shape, k->source, arch, why) : -1;
+    int status = made == 0 ? write_shape(job, target, shape, k, arch, why) : -1;
     if (made == 0)
         gen_kernel_free(k);
     return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
@@ -165,7 +182,7 @@ static int write_types(struct job *job, struct gen *g, const struct spec *spec, 
         const struct stages *l = &stages[i];
         if (!add_shape(job, target, l))
             continue;
-        if (write_shape(job, target, form_signature(l->form), l->kernel.source, arch, &why) != 0)
+        if (write_shape(job, target, form_signature(l->form), &l->kernel, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
         if (has_pair(target, l->form) && write_pair(job, g, target, arch, l->form) != 0)
             return EXIT_FAILED;
@@ -187,7 +204,7 @@ static int write_common(struct job *job, struct gen *g, enum target target, cons
 
 static int write_for(struct job *job, struct gen *g, const struct spec *spec, enum target target, const char *arch)
 {
-    struct stages *stages = calloc(spec->count, sizeof *stages);
+    struct stages *stages = calloc(spec->count + 1, sizeof *stages);
     int status = stages ? 0 : failure("gen", "out of memory");
     if (status == 0)
         status = make_stages(job, g, spec, target, arch, stages);
@@ -222,13 +239,13 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     char *text = NULL, path[PATH_MAX];
     size_t bytes = 0;
     struct reason why;
-    job->shape = calloc(spec->count, sizeof *job->shape);
+    job->shape = calloc(spec->count + 1, sizeof *job->shape);
     job->manifest = open_memstream(&text, &bytes);
     int status = -1;
     if (!job->shape || !job->manifest) {
         failure("gen", "out of memory");
     } else {
-        fprintf(job->manifest, "stridec manifest 1\n");
+        fprintf(job->manifest, "stridec manifest 2\n");
         status = 0;
         for (int i = 0; i < job->narchs && status == 0; i++)
             status = write_for(job, g, spec, TARGET_CUDA, job->arch[i]);
@@ -277,6 +294,20 @@ static int read_archs(struct job *job, char *list)
     return job->narchs || job->amd ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
 }
 
+/* Adds the first architecture of each generation that NVRTC knows: the others run its modules. */
+static bool add_generations(struct job *job)
+{
+    static const int first[] = {70, 75, 80, 90, 100, 120};
+    int known, last = 0;
+    char name[16];
+    const int *all = gpu_runtime->jit_archs(&known);
+    for (size_t i = 0; all && i < sizeof first / sizeof *first; i++)
+        for (int k = 0; k < known; k++)
+            if (all[k] == first[i] && first[i] / 10 != last && snprintf(name, sizeof name, "sm_%d", first[i]) > 0)
+                last = first[i] / 10, add_arch(job, name);
+    return job->narchs;
+}
+
 /* Chooses the architectures of the GPUs here, else the usual ones, else the newest. */
 static int choose_archs(struct job *job, struct reason *why)
 {
@@ -284,6 +315,8 @@ static int choose_archs(struct job *job, struct reason *why)
     const char *newest;
     char name[16];
     int known, arch;
+    if (job->common && add_generations(job))
+        return 0;
     for (int i = 0; (arch = gpu_arch(i)) != 0; i++) {
         snprintf(name, sizeof name, "sm_%d", arch);
         add_arch(job, name);
@@ -329,8 +362,11 @@ static int read_arguments(struct job *job, const struct args *a)
     if (job->narchs && !(job->targets & 1 << TARGET_CUDA))
         return usage_error("gen", "--arch %s is of --target cuda%s", job->arch[0],
                            job->targets & 1 << TARGET_HOST ? ": code for the host is for this processor" : "");
-    if (!a->words || !job->folder)
-        return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
+    job->common = option(a, "--common") != NULL;
+    if (!a->words && !job->common)
+        return usage_error("gen", "which spec file? --common writes the kernels that serve all types");
+    if (!job->folder || (a->words && job->common))
+        return usage_error("gen", "%s", job->folder ? "--common takes no spec" : "-o DIR is needed");
     if (strlen(job->folder) > PATH_MAX - 80)
         return usage_error("gen", "the folder's name is too long");
     return 0;
@@ -343,7 +379,8 @@ int gen_main(const struct args *a)
     int status = read_arguments(&job, a);
     if (status != 0)
         return status;
-    struct spec *spec = stages_load_all(a->word, a->words, &why);
+    why = (struct reason){"out of memory"};
+    struct spec *spec = a->words ? stages_load_all(a->word, a->words, &why) : calloc(1, sizeof *spec);
     if (!spec)
         return failure("gen", "%s", why.text);
     struct gen *g = gen_open(&why);

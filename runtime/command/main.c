@@ -55,6 +55,8 @@ static const struct option gen_options[] = {
      "sources of kernels for AMD GPUs (hip): they are not compiled, and programs do not use them"},
     {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows; "
      "gfxNN stands for --target hip"},
+    {"--common", NULL, "in place of SPEC: the kernels that serve all types, as an installation has them, by default "
+     "for one architecture of each generation"},
     {NULL, NULL, NULL},
 };
 
@@ -113,7 +115,7 @@ const struct command commands[] = {
      "i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them "
      "moves it. All in bytes: 's(100,4096,d(400))@16'",
      inspect_options, false, inspect_main},
-    {"gen", "SPEC... -o DIR [--target cuda,hip,host] [--arch sm_NN,...]",
+    {"gen", "SPEC... -o DIR [--target cuda,hip,host] [--arch sm_NN,...]; or --common -o DIR",
      "compile the types of spec files ahead of time, for STRIDEC_AOT=DIR",
      "SPEC is a file that `stridec run --record` or a person wrote, a signature, or a file of signatures, a line each, "
      "as `stridec inspect --signature` prints them.",

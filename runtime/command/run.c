@@ -87,6 +87,7 @@ int run_simulated(const char *name)
     if (strpbrk(path, ":;"))
         return failure(name, "LD_LIBRARY_PATH can't hold a path with a colon: %s", path);
     const char *present = getenv("LD_LIBRARY_PATH");
+    setenv("STRIDEC_AOT", "none", 0);   /* the installed kernels are real GPUs' */
     return set_list("LD_LIBRARY_PATH", path, present ? present : "");
 }
 

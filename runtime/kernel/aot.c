@@ -1,13 +1,15 @@
-/* aot.c: modules compiled ahead of time. Reads the manifest in STRIDEC_AOT once, and its files when they are
- * requested.
+/* aot.c: modules compiled ahead of time: in STRIDEC_AOT, and those that serve all types in the folder "kernels" beside
+ * the library, or beside its folder. Reads their manifests once, and their files when they are requested.
  *
- * `stridec gen` writes the manifest: "stridec manifest 1", then one line a module, with tabs: form signature (or
- * "generic"), architecture, file name, XXH64 of the file (16 hex digits), generator version. */
+ * `stridec gen` writes the manifest: "stridec manifest 2", then one line a module, with tabs: form signature (or
+ * "generic" or "links"), architecture, file name, XXH64 of the file (16 hex digits), generator version. */
 #include "../../gen/gen.h"
 #include "base/env.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "module_cache.h"
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,18 +27,26 @@ struct module {
     const char *field[VERSION];   /* point into manifest.text */
 };
 
-static struct {
+/* The user's, and that of the installation: nobody is warned of that. */
+enum { USERS, INSTALLED, MANIFESTS };
+static struct manifest {
+    const char *folder;
     char *text;
     struct module *module;
     size_t count;
     const char *why;   /* static: why it can't be read; NULL if it was */
-} manifest;
+} manifests[MANIFESTS];
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
-static char *path_of(const char *file)
+static enum log_level level_of(const struct manifest *m)
+{
+    return m == &manifests[USERS] ? LOG_WARN : LOG_INFO;
+}
+
+static char *path_of(const struct manifest *m, const char *file)
 {
     char *path;
-    return asprintf(&path, "%s/%s", env_get()->aot, file) < 0 ? NULL : path;
+    return asprintf(&path, "%s/%s", m->folder, file) < 0 ? NULL : path;
 }
 
 /* Splits a line at its tabs; returns false if invalid. *other_version: launch arguments may differ. */
@@ -55,51 +65,75 @@ static bool read_line(char *line, struct module *m, bool *other_version)
     return true;
 }
 
-static void read_lines(const char *path)
+static void read_lines(struct manifest *m, const char *path)
 {
-    char *rest = manifest.text, *line = strsep(&rest, "\n");
+    char *rest = m->text, *line = strsep(&rest, "\n");
     size_t room = 0, number = 1;
-    if (strcmp(line, "stridec manifest 1")) {
-        log_once(LOG_WARN, "aot header", "%s is not a manifest of `stridec gen`; it is not used", path);
+    if (strcmp(line, "stridec manifest 2")) {
+        log_once(level_of(m), "aot header", "%s is not a manifest of this stridec's `gen`; it is not used", path);
         return;
     }
     for (const char *at = rest; at && *at; at++) room += *at == '\n';
-    manifest.module = calloc(room + 1, sizeof *manifest.module);
-    while (manifest.module && (line = strsep(&rest, "\n"))) {
+    m->module = calloc(room + 1, sizeof *m->module);
+    while (m->module && (line = strsep(&rest, "\n"))) {
         bool other_version = false;
         number++;
         if (!*line) continue;
-        if (!read_line(line, &manifest.module[manifest.count], &other_version))
-            log_once(LOG_WARN, "aot line", "%s:%zu: not a manifest line; it is skipped", path, number);
+        if (!read_line(line, &m->module[m->count], &other_version))
+            log_once(level_of(m), "aot line", "%s:%zu: not a manifest line; it is skipped", path, number);
         else if (other_version)
-            log_once(LOG_WARN, "aot version", "%s:%zu: made by another version of stridec: run `stridec gen` again",
+            log_once(level_of(m), "aot version", "%s:%zu: made by another version of stridec: run `stridec gen` again",
                      path, number);
         else
-            manifest.count++;
+            m->count++;
     }
 }
 
-static void read_manifest(void)
+static void read_manifest(struct manifest *m)
 {
     size_t bytes;
-    const char *folder = env_get()->aot, *why = "out of memory";
-    manifest.why = "STRIDEC_AOT is not set";
-    if (!folder) return;
-    char *path = path_of("manifest");
-    if (path && file_folder(folder, FILE_INSTALLED, &why))
-        manifest.text = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
-    manifest.why = manifest.text ? NULL : why;
-    if (manifest.text)
-        read_lines(path);
+    const char *why = "out of memory";
+    char *path = path_of(m, "manifest");
+    if (path && file_folder(m->folder, FILE_INSTALLED, &why))
+        m->text = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
+    m->why = m->text ? NULL : why;
+    if (m->text)
+        read_lines(m, path);
     else
-        log_once(LOG_WARN, "aot manifest", "STRIDEC_AOT=%s: no manifest can be read there: %s", folder, why);
+        log_once(level_of(m), m == manifests ? "aot manifest" : "installed", "%s: no manifest can be read there: %s",
+                 m->folder, why);
     free(path);
 }
 
-static const struct module *find_module(const char *signature, const char *arch)
+/* Returns the folder of the installation, malloc'd; NULL if there is none. */
+static char *installed(void)
 {
-    for (size_t i = 0; i < manifest.count; i++) {
-        const struct module *m = &manifest.module[i];
+    Dl_info where;
+    char *path;
+    if (!dladdr((const void *)manifests, &where) || !strchr(where.dli_fname, '/')) return NULL;
+    int length = (int)(strrchr(where.dli_fname, '/') - where.dli_fname);
+    for (int up = 0; up < 2; up++) {
+        if (asprintf(&path, "%.*s%s/kernels", length, where.dli_fname, up ? "/.." : "") < 0) return NULL;
+        char *folder = realpath(path, NULL);
+        free(path);
+        if (folder) return folder;
+    }
+    return NULL;
+}
+
+static void read_all(void)
+{
+    const char *said = env_variable("STRIDEC_AOT");
+    manifests[USERS].folder = env_get()->aot, manifests[USERS].why = "STRIDEC_AOT is not set";
+    if (!said || strcmp(said, "none")) manifests[INSTALLED].folder = installed();
+    for (int i = 0; i < MANIFESTS; i++)
+        if (manifests[i].folder) read_manifest(&manifests[i]);
+}
+
+static const struct module *find_module(const struct manifest *a, const char *signature, const char *arch)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct module *m = &a->module[i];
         if (!strcmp(m->field[SIGNATURE], signature) && !strcmp(m->field[ARCH], arch)) return m;
     }
     return NULL;
@@ -111,15 +145,15 @@ static bool same_kind(const char *arch, const char *other)
     return !strncmp(arch, "sm_", 3) == !strncmp(other, "sm_", 3);
 }
 
-/* Lists the manifest's architectures of arch's kind. Returns false if arch is among them or there are none. */
-static bool lacks_arch(const char *arch, char *others, size_t size)
+/* Lists a manifest's architectures of arch's kind. Returns false if arch is among them or there are none. */
+static bool lacks_arch(const struct manifest *m, const char *arch, char *others, size_t size)
 {
     size_t n = 0;
-    for (size_t i = 0; i < manifest.count; i++) {
-        const char *other = manifest.module[i].field[ARCH];
+    for (size_t i = 0; i < m->count; i++) {
+        const char *other = m->module[i].field[ARCH];
         bool known = !same_kind(arch, other);
         if (!strcmp(arch, other)) return false;
-        for (size_t j = 0; j < i && !known; j++) known = !strcmp(manifest.module[j].field[ARCH], other);
+        for (size_t j = 0; j < i && !known; j++) known = !strcmp(m->module[j].field[ARCH], other);
         if (!known && n < size) n += (size_t)snprintf(others + n, size - n, "%s%s", n ? ", " : "", other);
     }
     return n > 0;
@@ -128,7 +162,7 @@ static bool lacks_arch(const char *arch, char *others, size_t size)
 static void explain_missing(const char *signature, const char *arch)
 {
     char others[160];
-    bool gpu = same_kind(arch, "sm_"), other = lacks_arch(arch, others, sizeof others);
+    bool gpu = same_kind(arch, "sm_"), other = lacks_arch(&manifests[USERS], arch, others, sizeof others);
     if (other && gpu)
         log_once(LOG_WARN, "aot arch", "STRIDEC_AOT=%s has modules for %s, this GPU is %s: they are not used; "
                                        "`stridec gen --arch %s` makes those for it",
@@ -140,30 +174,49 @@ static void explain_missing(const char *signature, const char *arch)
     log_write(LOG_INFO, "no module in STRIDEC_AOT=%s for %s: %.200s", env_get()->aot, arch, signature);
 }
 
-static const struct module *find(const char *signature, const char *arch)
+/* Returns a module of the installation: that of an earlier GPU of the generation runs, too. */
+static const struct module *find_installed(const char *signature, const char *arch)
 {
-    pthread_once(&read_once, read_manifest);
-    const struct module *m = find_module(signature, arch);
-    if (!m && manifest.count) explain_missing(signature, arch);
-    return m;
+    int number;
+    char name[16];
+    if (sscanf(arch, "sm_%d", &number) != 1) return NULL;
+    for (int of = number; of / 10 == number / 10; of--) {
+        snprintf(name, sizeof name, "sm_%d", of);
+        const struct module *m = find_module(&manifests[INSTALLED], signature, name);
+        if (m) return m;
+    }
+    return NULL;
+}
+
+/* Returns a module, the user's first, and sets *from. */
+static const struct module *find(const char *signature, const char *arch, const struct manifest **from)
+{
+    pthread_once(&read_once, read_all);
+    const struct module *m = find_module(&manifests[USERS], signature, arch);
+    *from = &manifests[m ? USERS : INSTALLED];
+    if (m) return m;
+    if (manifests[USERS].count) explain_missing(signature, arch);
+    return find_installed(signature, arch);
 }
 
 bool aot_has(const char *signature, const char *arch)
 {
-    return find(signature, arch) != NULL;
+    const struct manifest *from;
+    return find(signature, arch, &from) != NULL;
 }
 
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes)
 {
-    const struct module *m = find(signature, arch);
+    const struct manifest *from;
+    const struct module *m = find(signature, arch, &from);
     const char *why;
-    char *path = m ? path_of(m->field[FILE_NAME]) : NULL;
+    char *path = m ? path_of(from, m->field[FILE_NAME]) : NULL;
     if (!path) return -1;
     *data = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, bytes, &why);
     if (!*data) {
-        log_once(LOG_WARN, "aot read", "%s can't be used (%s): it is compiled anew", path, why);
+        log_once(level_of(from), "aot read", "%s can't be used (%s): it is compiled anew", path, why);
     } else if (XXH64(*data, *bytes, 0) != strtoull(m->field[HASH], NULL, 16)) {
-        log_once(LOG_WARN, "aot damaged", "%s is damaged: it is compiled anew", path);
+        log_once(level_of(from), "aot damaged", "%s is damaged: it is compiled anew", path);
         free(*data);
         *data = NULL;
     }
@@ -171,19 +224,31 @@ int aot_load(const char *signature, const char *arch, void **data, size_t *bytes
     return *data ? 0 : -1;
 }
 
-const char *aot_list(aot_visit *each, void *arg)
+/* Tells of one manifest's architectures. */
+static const char *list(const struct manifest *m, aot_visit *each, void *arg)
 {
-    pthread_once(&read_once, read_manifest);
-    for (size_t i = 0; i < manifest.count; i++) {
-        const char *arch = manifest.module[i].field[ARCH];
+    for (size_t i = 0; i < m->count; i++) {
+        const char *arch = m->module[i].field[ARCH];
         int modules = 0;
         bool known = false;
-        for (size_t j = 0; j < manifest.count; j++) {
-            bool same = !strcmp(manifest.module[j].field[ARCH], arch);
+        for (size_t j = 0; j < m->count; j++) {
+            bool same = !strcmp(m->module[j].field[ARCH], arch);
             known |= same && j < i;
             modules += same;
         }
         if (!known) each(arg, arch, modules);
     }
-    return manifest.why ? manifest.why : manifest.count ? NULL : "its manifest holds no module of this stridec";
+    return m->why ? m->why : m->count ? NULL : "its manifest holds no module of this stridec";
+}
+
+const char *aot_list(aot_visit *each, void *arg)
+{
+    pthread_once(&read_once, read_all);
+    return list(&manifests[USERS], each, arg);
+}
+
+const char *aot_installed(aot_visit *each, void *arg)
+{
+    pthread_once(&read_once, read_all);
+    return manifests[INSTALLED].folder && !list(&manifests[INSTALLED], each, arg) ? manifests[INSTALLED].folder : NULL;
 }

@@ -38,12 +38,15 @@ bool module_cache_usable(void);
 /* Returns the folder in use, or NULL. */
 const char *module_cache_dir(void);
 
-/* aot.c: modules made by `stridec gen` in STRIDEC_AOT. Returns 0 and a malloc'd copy of the module, or -1. */
+/* aot.c: modules made by `stridec gen` in STRIDEC_AOT or the installation. Returns 0 and a malloc'd copy of the
+ * module's file, or -1. That of a GPU is the image, then its plan (struct gen_plan). */
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes);
 bool aot_has(const char *signature, const char *arch);
 /* Calls `each` once for each architecture that the manifest has modules for. Returns NULL, or why there are none
  * (static). */
 typedef void aot_visit(void *arg, const char *arch, int modules);
 const char *aot_list(aot_visit *each, void *arg);
+/* Calls `each` so for the installation. Returns its folder; NULL if that has no modules. */
+const char *aot_installed(aot_visit *each, void *arg);
 
 #endif

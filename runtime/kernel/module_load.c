@@ -40,7 +40,14 @@ struct build {
 /* Loads a module made ahead of time; those have the model's knobs, for the architecture's row. */
 static bool from_aot(struct build *b)
 {
-    return !b->whole_gpu && !*b->knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
+    if (b->whole_gpu || *b->knobs_text || aot_load(b->signature, b->arch, &b->image, &b->bytes)) return false;
+    if (b->bytes > sizeof b->code.plan) {
+        b->bytes -= sizeof b->code.plan;
+        memcpy(&b->code.plan, (char *)b->image + b->bytes, sizeof b->code.plan);
+        return true;
+    }
+    free(b->image), b->image = NULL;
+    return false;
 }
 
 static bool choose_target(struct build *b)
@@ -210,7 +217,8 @@ static bool load_image(struct build *b, enum origin o)
     }
     if (r == CUDA_SUCCESS) return true;
     if (!device_alive(m->device) || driver_lost(r)) return false;
-    log_once(LOG_WARN, "load", "the driver refuses the module of %s (%s): %s", b->name,
+    bool installed = o == ORIGIN_AOT && !env_get()->aot;   /* it may be for newer drivers */
+    log_once(installed ? LOG_INFO : LOG_WARN, "load", "the driver refuses the module of %s (%s): %s", b->name,
              o == ORIGIN_COMPILED ? "compiled"
              : o == ORIGIN_CACHE  ? "cached"
                                   : "made ahead of time",
@@ -219,12 +227,18 @@ static bool load_image(struct build *b, enum origin o)
     return false;
 }
 
+/* Where sources are written, that of a module made ahead of time is generated first; else ready_made has tried. */
+static bool dumped_from_aot(struct build *b)
+{
+    return env_get()->dump && from_aot(b);
+}
+
 /* Sources of an image, cheapest first. */
 static const struct {
     bool (*get)(struct build *b);
     enum origin origin;
 } sources[] = {
-    {from_aot, ORIGIN_AOT},
+    {dumped_from_aot, ORIGIN_AOT},
     {from_cache, ORIGIN_CACHE},
     {from_other_rank, ORIGIN_CACHE},
     {from_source, ORIGIN_COMPILED},
@@ -264,15 +278,21 @@ static enum stage obtain(struct build *b)
     return STAGE_FAILED;
 }
 
-/* Loads a cached module without the generator and NVRTC, which take longer than all the rest. */
+/* Loads a cached module. */
 static bool from_note(struct build *b)
 {
     int target, major, minor;
-    if (env_get()->dump || env_get()->aot || !nvrtc_version_guess(b->gpu->sm, &target, &major, &minor))
-        return false;
+    if (!nvrtc_version_guess(b->gpu->sm, &target, &major, &minor)) return false;
     b->ptx = target != b->gpu->sm;
     snprintf(b->target, sizeof b->target, "sm_%d", target);
     return make_key(b, major, minor) && load_cached(b) && use_image(b, ORIGIN_CACHE);
+}
+
+/* Loads a module without the generator and NVRTC, which take longer than all the rest. */
+static bool ready_made(struct build *b)
+{
+    if (env_get()->dump) return false;
+    return (from_aot(b) && use_image(b, ORIGIN_AOT)) || from_note(b);
 }
 
 static int generate(struct build *b, const char *const knobs[2], struct gen_kernel *code, struct reason *why)
@@ -296,7 +316,7 @@ static enum stage attempt(struct build *b, struct reason *why)
     if (!b->knobs_text ||
         asprintf(&b->name, "%s%s%s", b->signature, *b->knobs_text ? " " : "", b->knobs_text) < 0)
         b->name = NULL;
-    if (b->name && from_note(b)) {
+    if (b->name && ready_made(b)) {
         stage = STAGE_READY;
     } else if (b->name && generate(b, b->knobs, &b->code, why) == 0) {
         dump_source(b->name, false, b->code.source, b->code.why);

@@ -63,6 +63,30 @@ folder=$work/own how=--stats longer own served && grep -q 'halo3d: verified' "$w
 result "the run is served by its own modules alone"
 folder=$work/aot
 
+# The kernels of an installation, beside its library: NVRTC makes none of those that serve all types.
+mkdir "$work/installed" && cp "$build"/{libstridec.so,stridec,stridec-mpi} "$work/installed" &&
+    LD_LIBRARY_PATH=$build/sim "$build/stridec" gen --common -o "$work/installed/kernels" --arch sm_90 >"$work/out" 2>&1
+result "stridec gen --common"
+installed() {   # ROUNDS VARIABLE=VALUE...
+    rm -rf "$work/cache.installed" "$work/compiles.installed"
+    tests/mpirun.sh -n 2 env LD_LIBRARY_PATH="$build/sim:$LD_LIBRARY_PATH" STRIDEC_LOG=debug SIMGPU_CARD=H200 "${@:2}" \
+        STRIDEC_CACHE_DIR="$work/cache.installed" SIMGPU_NVRTC_LOG="$work/compiles.installed" ${san:-} \
+        "$work/installed/stridec" run -- "$build/examples/halo3d" 16 2 "$1" >"$work/out" 2>&1 &&
+        grep -q 'halo3d: verified' "$work/out"
+}
+compiles() {   # VARIABLE=VALUE: sets rounds
+    for rounds in 50 500 5000; do
+        installed $rounds "$1" || return 1
+        [ ! -s "$work/compiles.installed" ] || return 0
+    done
+    return 1
+}
+compiles STRIDEC_AOT=none && installed $rounds && grep -q 'debug: links for sm_90' "$work/out" &&
+    [ ! -s "$work/compiles.installed" ]
+result "kernels beside the library serve all types, without NVRTC; not by STRIDEC_AOT=none"
+compiles SIMGPU_CARD=A100
+result "those of another GPU don't"
+
 # An indexed type from memory to memory: its kernel alone does not copy between the two ends.
 indexed() {   # OPTION... of run, -- and those of the program
     local options=()
@@ -70,12 +94,14 @@ indexed() {   # OPTION... of run, -- and those of the program
     STRIDEC_CACHE_DIR=$work/cache.indexed tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim "${options[@]}" -- \
         "$build/bench/pingpong" --send --only 'irregular, 128 blocks' "${@:2}" "$work/indexed.json" >"$work/out" 2>&1
 }
+# The program has shorter-lived types, too, which may or may not be asked for.
 indexed --record "$work/all.lua" -- --check &&
     sed -n '/^return/p; /indexed(128 blocks of /p; /^}/p' "$work/all.lua" >"$work/indexed.lua" &&
     LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/indexed.lua" -o "$work/indexed" --arch sm_90 >"$work/out" \
         2>&1 && STRIDEC_LOG=debug STRIDEC_AOT=$work/indexed indexed -- --quick &&
     grep -q 'debug: b(.* > b(.* for sm_90: ' "$work/out" &&
-    ! grep -q 'no module in STRIDEC_AOT=.*: b(' "$work/out"
+    form=$(sed -n 's/^\(b([^ ]*\)\t.*/\1/p' "$work/indexed/manifest") && [ -n "$form" ] &&
+    ! grep -F "no module in STRIDEC_AOT=$work/indexed for sm_90: $form" "$work/out"
 result "an indexed type is served ahead of time between its two ends"
 
 cp -r "$work/aot" "$work/aot.80" && sed -i 's/\tsm_90\t/\tsm_80\t/' "$work/aot.80/manifest"

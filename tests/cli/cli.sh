@@ -231,7 +231,7 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     check "gen of a bad list" returns 1 err '[/0-9]:2: signature: ' \
         gen "$work/mixed.lua" <(echo 'd(4)'; echo 'd(4') -o "$work/never" --arch sm_90
     manifest=$work/new/aot/manifest
-    check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
+    check "the manifest's first line" grep -qx 'stridec manifest 2' <(head -n 1 "$manifest")
     lines() {   # generic, links, three forms and pairs of two, each for two architectures
         cat "$manifest"
         [ "$(wc -l <"$manifest")" -eq 15 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 8 ] &&

@@ -89,7 +89,7 @@ static int load_in_child(const char *signature, const char *arch, int *warnings)
     return WEXITSTATUS(status);
 }
 
-#define HEADER "stridec manifest 1"
+#define HEADER "stridec manifest 2"
 
 static void finds_modules(void **state)
 {
@@ -119,7 +119,7 @@ static void refuses_bad_manifests(void **state)
     static const struct {
         const char *header, *format;
     } bad[] = {
-        {"stridec manifest 2", "d(4)\tsm_90\ta.cubin\t%s\t%s\n"},
+        {"stridec manifest 1", "d(4)\tsm_90\ta.cubin\t%s\t%s\n"},
         {"", "d(4)\tsm_90\ta.cubin\t%s\t%s\n"},
         {HEADER, "d(4)\tsm_90\ta.cubin\t%s\tx%s\n"},
         {HEADER, "d(4)\tsm_90\ta.cubin\t0%s\t%s\n"},

@@ -123,13 +123,16 @@ static bool make_ahead(const char *into)
     struct gen *g = gen_open(&why);
     bool ok = g && !gen_kernel(g, AHEAD, "cuda sm_89", NULL, &k, &why) &&
               !gpu_runtime->jit_compile(k.source, "stridec.cu", "sm_89", false, &image, &bytes, &why);
-    if (!ok) return false;
+    char *file = ok ? realloc(image, bytes + sizeof k.plan) : NULL;
+    if (!file) return false;
+    memcpy(file + bytes, &k.plan, sizeof k.plan);
+    image = file, bytes += sizeof k.plan;
     snprintf(path, sizeof path, "%s/a.cubin", into);
     FILE *f = fopen(path, "w");
     ok = f && fwrite(image, 1, bytes, f) == bytes && !fclose(f);
     snprintf(path, sizeof path, "%s/manifest", into);
     f = ok ? fopen(path, "w") : NULL;
-    ok = f && fprintf(f, "stridec manifest 1\n" AHEAD "\tsm_89\ta.cubin\t%016llx\t%s\n",
+    ok = f && fprintf(f, "stridec manifest 2\n" AHEAD "\tsm_89\ta.cubin\t%016llx\t%s\n",
                       (unsigned long long)XXH64(image, bytes, 0), gen_version()) > 0 && !fclose(f);
     free(image), gen_kernel_free(&k), gen_close(g);
     return ok;
