@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -44,14 +45,16 @@ void *kept_read(uint64_t key, size_t *bytes)
     return image;
 }
 
+/* Other processes see the whole image or none; two threads of one write files of their own. */
 void kept_write(uint64_t key, const void *image, size_t bytes)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], own[PATH_MAX];
     const char *folder = getenv("SIMGPU_KEEP");
     if (!folder || !*folder) return;
     if (snprintf(path, sizeof path, "%s/%016llx", folder, (unsigned long long)key) >= (int)sizeof path) return;
-    FILE *out = fopen(path, "we");
+    if (snprintf(own, sizeof own, "%s.%d.%p", path, (int)getpid(), (void *)own) >= (int)sizeof own) return;
+    FILE *out = fopen(own, "we");
     if (!out) return;
     bool good = fwrite(image, 1, bytes, out) == bytes;
-    if (fclose(out) || !good) remove(path);
+    if (fclose(out) || !good || rename(own, path)) remove(own);
 }
