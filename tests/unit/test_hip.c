@@ -1,6 +1,7 @@
 /* test_hip.c: every kind of emitted kernel, compiled for AMD's GPUs by clang, without HIP's headers. Nothing runs. For
- * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. QUICK=1:
- * each kernel for one GPU, in turn. */
+ * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. With TEST_TURN,
+ * a number, each kernel for one GPU, in turn. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,10 +96,18 @@ static int count(const char *text, const char *what)
     return n;
 }
 
+/* Returns true if the next source is compiled for the GPU. */
+static bool in_turn(const char *for_gpu)
+{
+    const char *turn = getenv("TEST_TURN");
+    if (!turn || !isdigit((unsigned char)*turn)) return true;
+    return gpus[(number++ + strtoul(turn, NULL, 10)) % COUNT(gpus)] == for_gpu;
+}
+
 /* Each entry of the source must be a kernel of the assembly. */
 static void compile_kind(const char *name, const struct gen_kernel *k)
 {
-    if (getenv("QUICK") && gpus[number++ % COUNT(gpus)] != gpu) return;
+    if (!in_turn(gpu)) return;
     write_source(k->source);
     if (!runs(clang)) fail_msg("%s, %s:\n%.2000s", gpu, name, read_file(path_of("log")));
     char *assembly = read_file(path_of("s"));
