@@ -1,6 +1,6 @@
 /* test_hip.c: every kind of emitted kernel, compiled for AMD's GPUs by clang, without HIP's headers. Nothing runs. For
- * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. With TEST_TURN,
- * a number, each kernel for one GPU, in turn. */
+ * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. With
+ * TEST_TURN, a number, each kernel for one GPU, in turn. */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports and for those
- * that templates single out, and for one of the others in turn. With TEST_TURN, a number, another NVRTC, which TEST_NVRTC
- * names, compiles each for one of these three. TEST_NVRTC_ALL=1 compiles all for all, which takes minutes. */
+/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports, for those
+ * that templates single out, and for one of the others in turn. With TEST_TURN, a number, another NVRTC, which
+ * TEST_NVRTC names, compiles each for one of these three. TEST_NVRTC_ALL=1 compiles all for all: minutes. */
 #include "../../gen/gen.h"
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -93,7 +93,7 @@ static nvrtcProgram build(const char *source, const char *arch)
 
 #define SINGLED_OUT 90   /* by __CUDA_ARCH__ in templates/ */
 
-/* Returns the one that the next kernel is compiled for: 0 the oldest, 1 what is singled out, 2 another; -1: all three. */
+/* Returns what the next kernel is compiled for: 0 the oldest, 1 what is singled out, 2 another; -1: all three. */
 static int one_of_three(void)
 {
     static unsigned long number;
