@@ -1,10 +1,10 @@
 /* marks.c: long messages of short blocks, which their sender packs while the receiver reads: between two GPUs one kernel of
  * the receiver's goes in step with the sender's; on one GPU, and behind a sender that comes late, pieces do.
  *
- * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart launches
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 launches
- * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart launches
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart
  * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart broken
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart

@@ -8,8 +8,7 @@
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on at most three ranks. With
-# TEST_TURN, a number, of a program's lines the first two and every second of the others, even or odd ones; of the
-# second MPI's the first.
+# TEST_TURN, a number, of a program's lines the first two and every third of the others; of the second MPI's the first.
 # With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: without lines of host memory alone, and of MPIs that only say so.
 # MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
@@ -184,7 +183,7 @@ turn=all
 # Those that need what an earlier line has left are run in each turn.
 in_turn() {
     awk -v turn="$turn" -v first="$([ -n "$MPI_TEST_SECOND" ] && echo 1 || echo 2)" \
-        'turn == "all" || NR <= first || (NR + turn) % 2 == 0 || /@KEEP/'
+        'turn == "all" || NR <= first || (NR + turn) % 3 == 0 || /@KEEP/'
 }
 for name in "$@"; do
     run_lines "$name" | in_turn >"$work/lines.$name"
