@@ -11,7 +11,7 @@
  * run: STRIDEC_TRANSPORT=oneshot -n 3
  * run: SIMGPU_FAIL=cuIpcOpenMemHandle -n 2
  * run: STRIDEC_ENGINE=copy -n 2 staged
- * run: STRIDEC_CACHE_DIR=@NEW -n 2 early
+ * run: SIMGPU_NVRTC_DELAY_MS=200 STRIDEC_CACHE_DIR=@NEW -n 2 early
  * run: -n 3 lacking
  * run: -n 3 failing
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3
