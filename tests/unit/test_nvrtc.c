@@ -1,4 +1,4 @@
-/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports, for those
+/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports, those
  * that templates single out, and for one of the others in turn. With TEST_TURN, a number, another NVRTC, which
  * TEST_NVRTC names, compiles each for one of these three. TEST_NVRTC_ALL=1 compiles all for all: minutes. */
 #include "../../gen/gen.h"
