@@ -171,7 +171,6 @@ for b in "$build" "$mpich"; do
         echo "$mpi: left out: its mpirun starts each rank as a job of its own"
         continue
     fi
-    run "$mpi doctor" tests/cli/doctor.sh "$b" "$beside_it"
     LIMIT=$([ -n "$SAN" ] && echo 6900 || echo 1500) run "$mpi programs" tests/mpi/run.sh "$b"
     RANKS=2 PROGRAMS=40 EACH=40 TEST_SEED=1 LIMIT=300 run "$mpi random programs, the same ones" tests/programs/programs.sh "$b"
     RANKS='2 2 3' PROGRAMS=200 EACH=50 LIMIT=600 run "$mpi random programs" tests/programs/programs.sh "$b"
@@ -185,32 +184,41 @@ for b in "$build" "$mpich"; do
         LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
     fi
     FETCHED=$PWD/$build/fetched beside "$mpi stridec.datatype in Python" tests/python/run.sh "$b"
+    beside "$mpi doctor" tests/cli/doctor.sh "$b" "$beside_it"
+    if [ "$b" = "$build" ]; then
+        beside "ahead of time" tests/cli/aot.sh "$b"
+        beside "README" tests/cli/readme.sh "$b"
+        beside "another user" tests/cli/trust.sh "$b"
+        beside "reports and pictures" tests/cli/report.sh "$b"
+        beside "around the examples" tests/examples.sh "$b" --around
+    fi
     tell_all
     for halo in 1 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$b/examples/pencils" 19 $halo 3
     done
     if [ "$b" = "$build" ]; then
-        run "ahead of time" tests/cli/aot.sh "$b"
         [ -n "$san" ] || FAILURES="zerocopy driver" run "failures from start to end" tests/failures.sh "$b" 3
         run "nothing to do" tests/cli/light.sh "$b"
-        run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"
-        run "reports and pictures" tests/cli/report.sh "$b"
         run "timeline" tests/cli/trace.sh "$b"
-        run "README" tests/cli/readme.sh "$b"
-        run "around the examples" tests/examples.sh "$b" --around
     else
         run "$mpi statistics" tests/cli/stats.sh "$b"
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"
     fi
 done
+# The wheel packs what the test of these MPIs has built.
+wheels() {
+    LIMIT=900 execute "MPIs of the Python index" tests/wheels.sh "$build"
+    LIMIT=600 execute "wheel" tests/cli/wheel.sh "$build"
+}
+if [ -z "$san" ]; then
+    wheels &
+    besides+=("MPIs of the Python index" "wheel")
+fi
 MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks" tests/cli/bench.sh "$build"
 MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks that others wrote" tests/cli/others.sh "$build"
-[ -n "$san" ] || LIMIT=900 beside "MPIs of the Python index" tests/wheels.sh "$build"
 tell_all
-# Packs what the test of these MPIs has built.
-[ -n "$san" ] || LIMIT=600 run "wheel" tests/cli/wheel.sh "$build"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
