@@ -6,6 +6,7 @@
 #include "file_share.h"
 #include "file.h"
 #include "log.h"
+#include <errno.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -175,6 +176,17 @@ void file_share_put(const char *path, const char *text, size_t bytes)
     off_t at = copy_name(name, path);
     if (text && count_pages(bytes)) file_replace(name, 0600, text, bytes);
     lock_byte(lock_fd, F_UNLCK, at);
+}
+
+char *file_share_read(const char *path, enum file_from from, size_t most, size_t *bytes, const char **why)
+{
+    char *text = file_share_get(path, bytes);
+    if (text) return text;
+    text = file_read(path, from, most, bytes, why);
+    int error = errno;
+    file_share_put(path, text, text ? *bytes : 0);
+    errno = error;
+    return text;
 }
 
 void file_share_remove(const char *path)

@@ -3,9 +3,10 @@
  * The first rank that wants a file reads it and leaves a copy in a folder of the job's in shared memory, for this user
  * alone. Nothing depends on the copies: a rank that finds none, or no such folder, reads the file itself. The last rank
  * to end removes the folder; of a job that was killed, the next job does (file_share_drop). Functions do nothing
- * before file_share_start. get, put and remove may be called by any thread, the others by one at a time. */
+ * before file_share_start. get, put, read and remove may be called by any thread, the others by one at a time. */
 #ifndef STRIDEC_FILE_SHARE_H
 #define STRIDEC_FILE_SHARE_H
+#include "file.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +27,8 @@ void file_share_drop(const char *folder);
 char *file_share_get(const char *path, size_t *bytes);
 /* Gives the file's checked bytes to the other ranks, in place of an earlier copy; NULL: there are none to give. */
 void file_share_put(const char *path, const char *text, size_t bytes);
+/* Returns the file's bytes as file_read does, of which one rank reads them for all. */
+char *file_share_read(const char *path, enum file_from from, size_t most, size_t *bytes, const char **why);
 /* Removes the copy. */
 void file_share_remove(const char *path);
 

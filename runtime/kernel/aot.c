@@ -5,7 +5,7 @@
  * "generic" or "links"), architecture, file name, XXH64 of the file (16 hex digits), generator version. */
 #include "../../gen/gen.h"
 #include "base/env.h"
-#include "base/file.h"
+#include "base/file_share.h"
 #include "base/log.h"
 #include "module_cache.h"
 #include <dlfcn.h>
@@ -95,7 +95,7 @@ static void read_manifest(struct manifest *m)
     const char *why = "out of memory";
     char *path = path_of(m, "manifest");
     if (path && file_folder(m->folder, FILE_INSTALLED, &why))
-        m->text = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
+        m->text = file_share_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
     m->why = m->text ? NULL : why;
     if (m->text)
         read_lines(m, path);
@@ -212,7 +212,7 @@ int aot_load(const char *signature, const char *arch, void **data, size_t *bytes
     const char *why;
     char *path = m ? path_of(from, m->field[FILE_NAME]) : NULL;
     if (!path) return -1;
-    *data = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, bytes, &why);
+    *data = file_share_read(path, FILE_INSTALLED, FILE_BYTES_MAX, bytes, &why);
     if (!*data) {
         log_once(level_of(from), "aot read", "%s can't be used (%s): it is compiled anew", path, why);
     } else if (XXH64(*data, *bytes, 0) != strtoull(m->field[HASH], NULL, 16)) {

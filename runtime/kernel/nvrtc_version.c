@@ -64,13 +64,9 @@ static bool unchanged(const char *library, const long long noted[3])
 static char *note_text(const char *path, size_t *bytes)
 {
     const char *why;
-    char *text = file_share_get(path, bytes);
-    if (text) return text;
-    bool there = module_cache_usable();
-    if (there) text = file_read(path, FILE_OWN, NOTE_MAX, bytes, &why);
-    int error = errno;
-    file_share_put(path, text, *bytes);
-    if (there && !text && error != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
+    if (!module_cache_usable()) return NULL;
+    char *text = file_share_read(path, FILE_OWN, NOTE_MAX, bytes, &why);
+    if (!text && errno != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
     return text;
 }
 

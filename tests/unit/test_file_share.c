@@ -2,6 +2,7 @@
  * that is dead, and the last one leaves nothing. Each process of a "job" is a child of the test. */
 #include "../../runtime/base/file.h"
 #include "../../runtime/base/file_share.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -110,6 +111,33 @@ static void one_reads(void **state)
     assert_int_equal(access(folder, F_OK), 0);
     pass(other);
     assert_int_equal(end(first), 0);
+}
+
+/* The first one finds the file, the second its bytes alone. */
+static int reads_for_all(void)
+{
+    const char *why;
+    size_t bytes = 0;
+    char path[120];
+    snprintf(path, sizeof path, "%s/all", base);
+    FILE *f = fopen(path, "w");
+    bool good = f && fputs("text", f) >= 0 && !fclose(f);
+    for (int i = 0; i < 2; i++) {
+        char *text = file_share_read(path, FILE_OWN, 10, &bytes, &why);
+        good &= text && bytes == 4 && !strcmp(text, "text");
+        free(text);
+        good &= unlink(path) == 0 || i;
+    }
+    file_share_remove(path);
+    good &= !file_share_read(path, FILE_OWN, 10, &bytes, &why) && errno == ENOENT;
+    file_share_finish();
+    return !good;
+}
+
+static void one_reads_for_all(void **state)
+{
+    (void)state;
+    assert_int_equal(end(begin(reads_for_all)), 0);
 }
 
 static int reads_slowly(void)
@@ -277,7 +305,8 @@ int main(void)
     snprintf(folder, sizeof folder, "%sread", prefix);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(not_started), TEST(one_reads), TEST(others_wait), TEST(dead_or_stopped), TEST(dropped), TEST(bounded),
+        TEST(not_started), TEST(one_reads), TEST(one_reads_for_all), TEST(others_wait), TEST(dead_or_stopped), TEST(dropped),
+        TEST(bounded),
         TEST(closed),
         TEST(not_trusted), TEST(nowhere),
     };
