@@ -71,7 +71,7 @@ flags() {
     plain_make BUILD="$work/never" CPPFLAGS=-DMARK LDFLAGS=-Wl,--mark "$work/never/sim/selftest" \
         all sim examples mpi-tests programs unit-tests fortran-tests bench-build | sed -z 's/ *\\\n */ /g' >"$work/plan"
     grep -E ' [^ ]+\.c( |$)' "$work/plan" | grep -E ' -o ' | grep -v -- ' -DMARK ' && return 1
-    grep -E ' -o ' "$work/plan" | grep -vE ' -c ' | grep -vE -- ' -Wl,--mark( |$)' && return 1
+    grep -E ' -o ' "$work/plan" | grep -vE ' -c | gen --common ' | grep -vE -- ' -Wl,--mark( |$)' && return 1
     [ "$(grep -cE -- '-Wl,--mark .*-o [^ ]*/(libstridec.so|stridec|stridec-mpi) ' "$work/plan")" -eq 3 ] &&
         ! grep -q -- -Werror "$work/plan" && plain_make BUILD="$work/never" WERROR=-Werror all | grep -q -- ' -Werror '
 }
