@@ -118,9 +118,10 @@ static bool test_all(struct post **list)
             list = &p->next;
             continue;
         }
+        _Atomic uint32_t *done = p->done.host;
         *list = p->next, any = true;
-        atomic_store(&p->under_way, false);
-        atomic_store_explicit(p->done.host, 1, memory_order_release);
+        atomic_store(&p->under_way, false);   /* p may be freed */
+        atomic_store_explicit(done, 1, memory_order_release);
     }
     return any;
 }
@@ -141,6 +142,8 @@ static bool start_all(struct post **list)
     for (struct group *g = atomic_load(&groups); g; g = g->next) {
         if (!atomic_load_explicit(g->go.host, memory_order_acquire)) continue;
         any = true;
+        pthread_mutex_lock(&lock);   /* sees what the host wrote before it enqueued GO (group_of) */
+        pthread_mutex_unlock(&lock);
         for (int i = 0; i < g->n; i++) {
             start(g->post[i]);
             g->post[i]->next = *list, *list = g->post[i];
