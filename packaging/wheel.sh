@@ -20,7 +20,8 @@ build() {
     local flavour=$1
     shift
     make -s "${jobs[@]}" CFLAGS="${CFLAGS--O2}" LDFLAGS="-s -Wl,-rpath,'\$\$ORIGIN/../..'" MPICC="$mpi_cc" \
-        BUILD="$build/$flavour" ${CUDA_HOME:+CUDA_HOME="$CUDA_HOME"} ${KERNELS:+KERNELS="$KERNELS"} PREFIX="$stage" DESTDIR= LINK=no "$@" >&2
+        BUILD="$build/$flavour" ${CUDA_HOME:+CUDA_HOME="$CUDA_HOME"} ${KERNELS:+KERNELS="$KERNELS"} PREFIX="$stage" \
+        DESTDIR= LINK=no "$@" >&2
 }
 
 rm -rf "$stage"

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "module_cache.h"
 #include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -109,16 +108,17 @@ static void read_manifest(struct manifest *m)
 static char *installed(void)
 {
     Dl_info where;
-    char *path;
-    if (!dladdr((const void *)manifests, &where) || !strchr(where.dli_fname, '/')) return NULL;
-    int length = (int)(strrchr(where.dli_fname, '/') - where.dli_fname);
-    for (int up = 0; up < 2; up++) {
-        if (asprintf(&path, "%.*s%s/kernels", length, where.dli_fname, up ? "/.." : "") < 0) return NULL;
-        char *folder = realpath(path, NULL);
+    char *library = dladdr((const void *)manifests, &where) ? realpath(where.dli_fname, NULL) : NULL, *path;
+    char *folder = NULL;
+    if (!library) return NULL;
+    *strrchr(library, '/') = '\0';
+    for (int up = 0; up < 2 && !folder; up++) {
+        if (asprintf(&path, "%s%s/kernels", library, up ? "/.." : "") < 0) break;
+        folder = realpath(path, NULL);
         free(path);
-        if (folder) return folder;
     }
-    return NULL;
+    free(library);
+    return folder;
 }
 
 static void read_all(void)

@@ -26,6 +26,11 @@ mkdir -p "$prefix/lib" && echo "of an older release" >"$prefix/lib/libstridec.so
 check "make install, two MPIs" both install PREFIX="$prefix"
 check "both builds are there" eval \
     '(cd "$prefix/lib/stridec" && ls openmpi-[45]/{libstridec.so,stridec-mpi} mpich/{libstridec.so,stridec-mpi})'
+kernels() {   # where NVRTC has made some
+    [ ! -s "$build/kernels/manifest" ] || cut -sf3 "$prefix/lib/stridec/kernels/manifest" | shown |
+        (cd "$prefix/lib/stridec/kernels" && xargs ls) && [ -s "$work/shown" ]
+}
+check "kernels that serve all types" kernels
 check "lib/libstridec.so is the first" [ "$(readlink -f "$prefix/lib/libstridec.so")" -ef \
     "$(echo "$prefix"/lib/stridec/openmpi-[45]/libstridec.so)" ]
 check "SONAME" eval 'readelf -d "$prefix/lib/libstridec.so.0" | shown | grep -q "SONAME.*\[libstridec.so.0\]"'
