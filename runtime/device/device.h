@@ -75,6 +75,14 @@ void stream_put(struct device *d, struct stream *s);
 struct stream stream_foreign(CUstream handle);
 /* Returns true while the program captures its stream into a graph. */
 bool stream_is_captured(CUstream handle);
+/* A 32-bit word that a stream writes, or waits for. */
+struct stream_word {
+    CUdeviceptr address;
+    uint32_t value;
+    bool waits;            /* until the word has this value; else it is written */
+};
+/* Enqueues these operations in their order. The context is current. Returns 0 or -1 (logged). */
+int stream_words(CUstream handle, const struct stream_word words[], int n);
 /* Returns the handle to enqueue work on; the next stream_wait waits for this work. */
 CUstream stream_use(struct stream *s);
 /* Returns where the next kernel may store *ticket (32 bits) once its results are visible; 0: nowhere. Set flagged. */

@@ -17,6 +17,8 @@
 #define SPIN_NS 20000
 #define SPINS_PER_LOOK 16
 
+#define OPERATIONS_MOST 128   /* a call; the driver takes less than 256 */
+
 /* Returns the lowest free number; FLAGS if none is free. */
 static int take_number(struct device_state *p)
 {
@@ -105,6 +107,33 @@ bool stream_is_captured(CUstream handle)
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     return driver_get()->cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS &&
            status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static CUstreamBatchMemOpParams operation_of(const struct stream_word *w)
+{
+    CUstreamBatchMemOpParams p = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+    if (w->waits) {
+        p.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, p.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+        p.waitValue.address = w->address, p.waitValue.value = w->value;
+    } else {
+        p.writeValue.address = w->address, p.writeValue.value = w->value;
+    }
+    return p;
+}
+
+int stream_words(CUstream handle, const struct stream_word words[], int n)
+{
+    CUstreamBatchMemOpParams of[OPERATIONS_MOST];
+    CUresult r = CUDA_SUCCESS;
+    unsigned many = 0;
+    for (int i = 0; i < n && r == CUDA_SUCCESS; i++) {
+        of[many++] = operation_of(&words[i]);
+        bool full = many == OPERATIONS_MOST || i == n - 1;
+        if (full) r = driver_get()->cuStreamBatchMemOp(handle, many, of, 0), many = 0;
+    }
+    if (r == CUDA_SUCCESS) return 0;
+    if (!driver_lost(r)) log_write(LOG_ERROR, "a stream's operations on words were refused: %s", driver_error(r));
+    return -1;
 }
 
 CUstream stream_use(struct stream *s)

@@ -10,7 +10,6 @@
 #define FLAGS_BYTES ((size_t)2 << 20)
 #define FLAG_APART 64   /* the flag, and the word of a launch that counts its blocks (typed_copy_exchange) */
 #define FLAGS_MOST (FLAGS_BYTES / FLAG_APART)
-#define OPERATIONS_MOST 128   /* a call; the driver takes less than 256 */
 #define JOBS_MOST 16          /* a launch: their list fits into its argument */
 
 /* ---- flags ---- */
@@ -105,27 +104,17 @@ struct flags {
 
 static int operate(const struct flags *f)
 {
-    CUstreamBatchMemOpParams of[OPERATIONS_MOST];
-    CUresult r = CUDA_SUCCESS;
-    unsigned n = 0;
-    for (int i = 0; i < f->sets + 2 * f->waits && r == CUDA_SUCCESS; i++) {
-        int waiting = i - f->sets;
-        CUstreamBatchMemOpParams *p = &of[n++];
-        memset(p, 0, sizeof *p);
-        if (waiting >= 0 && waiting % 2 == 0) {
-            p->waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, p->waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
-            p->waitValue.address = f->wait[waiting / 2], p->waitValue.value = 1;
-        } else {
-            p->writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-            p->writeValue.address = waiting < 0 ? f->set[i] : f->wait[waiting / 2], p->writeValue.value = waiting < 0;
-        }
-        bool full = n == OPERATIONS_MOST || i == f->sets + 2 * f->waits - 1;
-        if (full) r = driver_get()->cuStreamBatchMemOp(f->stream, n, of, 0), n = 0;
+    struct stream_word *words = calloc((size_t)(f->sets + 2 * f->waits) + 1, sizeof *words);
+    int n = 0;
+    if (!words) return log_write(LOG_ERROR, "out of memory"), -1;
+    for (int i = 0; i < f->sets; i++) words[n++] = (struct stream_word){f->set[i], 1, false};
+    for (int i = 0; i < f->waits; i++) {
+        words[n++] = (struct stream_word){f->wait[i], 1, true};
+        words[n++] = (struct stream_word){f->wait[i], 0, false};
     }
-    if (r == CUDA_SUCCESS) return 0;
-    if (!driver_lost(r))
-        log_write(LOG_ERROR, "a stream's wait for another rank was refused: %s", driver_error(r));
-    return -1;
+    int result = stream_words(f->stream, words, n);
+    free(words);
+    return result;
 }
 
 static int launch_flags(const struct flags *f)

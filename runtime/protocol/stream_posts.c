@@ -14,19 +14,9 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define PAGE_BYTES ((size_t)4096)
-#define WORD_APART ((size_t)64)   /* a cache line each */
-#define WORDS (PAGE_BYTES / WORD_APART)
-#define OPERATIONS_MOST 128       /* a call; the driver takes less than 256 */
 #define SPIN_NS 500000            /* the thread looks without a rest for so long after it has found something */
 #define REST_PART 64              /* then it rests for this part of the time since then */
 #define REST_MOST_NS 1000000
-
-/* A word of pinned memory. */
-struct word {
-    _Atomic uint32_t *host;
-    CUdeviceptr address;          /* the same, for streams */
-};
 
 struct post {
     struct channel_call call;
@@ -35,7 +25,7 @@ struct post {
     int64_t bytes;
     struct pool_buffer *packed;   /* pinned */
     MPI_Request request;          /* persistent, of the packed bytes */
-    struct word done;             /* the thread sets it, the stream clears it */
+    struct pool_buffer *done;     /* a word: the thread sets it, the stream clears it */
     atomic_bool failed;           /* the next call says so */
     atomic_bool under_way;        /* the thread's */
     struct post *next;            /* in the thread's list */
@@ -44,20 +34,14 @@ struct post {
 /* Messages that one call starts. A program that makes the same call again, or captures it again, finds the same group:
  * so no graph needs one of its own. */
 struct group {
-    struct word go;               /* the stream sets it, the thread clears it when it has started all */
+    struct pool_buffer *go;       /* a word: the stream sets it, the thread clears it when it has started all */
     struct group *next;           /* of all groups */
     int n;
     UT_hash_handle hh;
     struct post *post[];          /* the key */
 };
 
-static struct page {
-    struct pool_buffer *memory;
-    uint64_t used;                /* words */
-    struct page *next;
-} *pages;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards pages and the table of groups */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards the table of groups */
 static struct group *table;
 static _Atomic(struct group *) groups;   /* all, for the thread: none is removed while it runs */
 static pthread_t thread;
@@ -118,7 +102,7 @@ static bool test_all(struct post **list)
             list = &p->next;
             continue;
         }
-        _Atomic uint32_t *done = p->done.host;
+        _Atomic uint32_t *done = p->done->host;
         *list = p->next, any = true;
         atomic_store(&p->under_way, false);   /* p may be freed */
         atomic_store_explicit(done, 1, memory_order_release);
@@ -140,7 +124,8 @@ static bool start_all(struct post **list)
 {
     bool any = false;
     for (struct group *g = atomic_load(&groups); g; g = g->next) {
-        if (!atomic_load_explicit(g->go.host, memory_order_acquire)) continue;
+        _Atomic uint32_t *go = g->go->host;
+        if (!atomic_load_explicit(go, memory_order_acquire)) continue;
         any = true;
         pthread_mutex_lock(&lock);   /* sees what the host wrote before it enqueued GO (group_of) */
         pthread_mutex_unlock(&lock);
@@ -148,7 +133,7 @@ static bool start_all(struct post **list)
             start(g->post[i]);
             g->post[i]->next = *list, *list = g->post[i];
         }
-        atomic_store_explicit(g->go.host, 0, memory_order_release);
+        atomic_store_explicit(go, 0, memory_order_release);
     }
     return any;
 }
@@ -191,55 +176,15 @@ static bool run(void)
     return runs;
 }
 
-/* ---- words ---- */
-
-/* Takes a word of a page. Caller holds `lock`. Returns false if all are in use. */
-static bool word_take(struct word *w)
-{
-    struct page *page = pages;
-    while (page && !~page->used) page = page->next;
-    if (!page) return false;
-    size_t at = (size_t)__builtin_ctzll(~page->used);
-    page->used |= UINT64_C(1) << at;
-    w->host = (void *)((char *)page->memory->host + at * WORD_APART);
-    w->address = page->memory->address + at * WORD_APART;
-    atomic_store(w->host, 0);
-    return true;
-}
-
-static bool page_add(struct device *d)
-{
-    struct page *page = calloc(1, sizeof *page);
-    if (!page || !(page->memory = mempool_get(d, BUFFER_PINNED, PAGE_BYTES))) return free(page), false;
-    pthread_mutex_lock(&lock);
-    page->next = pages, pages = page;
-    pthread_mutex_unlock(&lock);
-    return true;
-}
-
-/* Sets *w to a word that is 0. Returns false without memory. */
-static bool word_get(struct word *w, struct device *d)
-{
-    for (bool more = true; more; more = page_add(d)) {
-        pthread_mutex_lock(&lock);
-        bool got = word_take(w);
-        pthread_mutex_unlock(&lock);
-        if (got) return true;
-    }
-    return false;
-}
-
-static void word_put(const struct word *w)
-{
-    pthread_mutex_lock(&lock);
-    for (struct page *page = pages; w->host && page; page = page->next) {
-        size_t at = (size_t)((uintptr_t)w->host - (uintptr_t)page->memory->host) / WORD_APART;
-        if (at < WORDS) page->used &= ~(UINT64_C(1) << at);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
 /* ---- posts ---- */
+
+/* Returns a word of pinned memory that is 0; NULL without memory. */
+static struct pool_buffer *word_get(struct device *d)
+{
+    struct pool_buffer *word = mempool_get(d, BUFFER_PINNED, sizeof(uint32_t));
+    if (word) atomic_store((_Atomic uint32_t *)word->host, 0);
+    return word;
+}
 
 /* Makes the persistent request of the packed bytes: it holds the communicator, which the program may free. */
 static bool request_of(struct post *p)
@@ -260,7 +205,8 @@ struct post *post_new(const struct channel_call *call, struct layout *l, struct 
     p->call = *call, p->layout = layout_ref(l), p->device = d, p->bytes = bytes;
     p->request = MPI_REQUEST_NULL;
     p->packed = mempool_get(d, BUFFER_PINNED, (size_t)bytes);
-    if (!p->packed || !word_get(&p->done, d) || !request_of(p) || !run()) return post_free(p), NULL;
+    p->done = word_get(d);
+    if (!p->packed || !p->done || !request_of(p) || !run()) return post_free(p), NULL;
     if (l->kernel) kernel_wait_for(l->kernel, bytes);
     return p;
 }
@@ -269,8 +215,7 @@ void post_free(struct post *p)
 {
     if (!p || atomic_load(&p->under_way)) return;
     if (p->request != MPI_REQUEST_NULL) PMPI_Request_free(&p->request);
-    word_put(&p->done);
-    mempool_put(p->packed);
+    mempool_put(p->done), mempool_put(p->packed);
     layout_unref(p->layout);
     free(p);
 }
@@ -283,15 +228,14 @@ int64_t post_bytes(const struct post *p)
 /* Returns the group of these posts, the same each time; NULL without memory. */
 static struct group *group_of(struct post *const posts[], int n)
 {
-    struct group *g, *new = NULL;
-    struct word go;
+    struct group *g, *new;
     size_t bytes = (size_t)n * sizeof(*posts);
     pthread_mutex_lock(&lock);
     HASH_FIND(hh, table, posts, bytes, g);
     pthread_mutex_unlock(&lock);
-    if (g || !word_get(&go, posts[0]->device)) return g;
-    if (!(new = calloc(1, sizeof *new + bytes))) return word_put(&go), NULL;
-    new->n = n, new->go = go;
+    if (g || !(new = calloc(1, sizeof *new + bytes))) return g;
+    if (!(new->go = word_get(posts[0]->device))) return free(new), NULL;
+    new->n = n;
     memcpy(new->post, posts, bytes);
     pthread_mutex_lock(&lock);
     HASH_ADD_KEYPTR(hh, table, new->post, bytes, new);
@@ -303,40 +247,27 @@ static struct group *group_of(struct post *const posts[], int n)
 
 /* ---- what is enqueued ---- */
 
-static CUstreamBatchMemOpParams write_of(struct word w, uint32_t value)
-{
-    CUstreamBatchMemOpParams p = {.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
-    p.writeValue.address = w.address, p.writeValue.value = value;
-    return p;
-}
-
-static CUstreamBatchMemOpParams wait_of(struct word w, uint32_t value)
-{
-    CUstreamBatchMemOpParams p = {.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32};
-    p.waitValue.address = w.address, p.waitValue.value = value, p.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
-    return p;
-}
-
 /* Waits until the posts' messages are complete. */
-static CUresult await(struct post *const posts[], int n, CUstream stream)
+static int await(struct post *const posts[], int n, CUstream stream)
 {
-    CUstreamBatchMemOpParams of[OPERATIONS_MOST];
-    CUresult r = CUDA_SUCCESS;
-    unsigned many = 0;
-    for (int i = 0; i < n && r == CUDA_SUCCESS; i++) {
-        of[many++] = wait_of(posts[i]->done, 1), of[many++] = write_of(posts[i]->done, 0);
-        if (many == OPERATIONS_MOST || i == n - 1) r = driver_get()->cuStreamBatchMemOp(stream, many, of, 0), many = 0;
+    struct stream_word *words = calloc(2 * (size_t)n, sizeof *words);
+    if (!words) return log_write(LOG_ERROR, "out of memory"), -1;
+    for (int i = 0; i < n; i++) {
+        words[2 * i] = (struct stream_word){posts[i]->done->address, 1, true};
+        words[2 * i + 1] = (struct stream_word){posts[i]->done->address, 0, false};
     }
-    return r;
+    int result = stream_words(stream, words, 2 * n);
+    free(words);
+    return result;
 }
 
 /* Has the thread start a group, and waits until it has. */
-static CUresult tell(struct post *const posts[], int n, CUstream stream)
+static int tell(struct post *const posts[], int n, CUstream stream)
 {
-    struct group *g = group_of(posts, n);
-    if (!g) return CUDA_ERROR_OUT_OF_MEMORY;
-    CUstreamBatchMemOpParams of[] = {write_of(g->go, 1), wait_of(g->go, 0)};
-    return driver_get()->cuStreamBatchMemOp(stream, 2, of, 0);
+    const struct group *g = group_of(posts, n);
+    if (!g) return log_write(LOG_ERROR, "out of memory"), -1;
+    const struct stream_word words[] = {{g->go->address, 1, false}, {g->go->address, 0, true}};
+    return stream_words(stream, words, 2);
 }
 
 /* Enqueues the packing of sends, or the unpacking of receives. */
@@ -361,25 +292,14 @@ static bool any_failed(struct post *const posts[], int n)
     return failed;
 }
 
-/* Logs the driver's refusal. Returns 0 or -1. */
-static int result_of(CUresult r)
-{
-    if (r == CUDA_SUCCESS) return 0;
-    if (!driver_lost(r)) log_write(LOG_ERROR, "a stream refuses messages of the MPI's: %s", driver_error(r));
-    return -1;
-}
-
 int posts_start(struct post *const posts[], int n, CUstream stream)
 {
-    if (!n) return 0;
-    if (any_failed(posts, n) || move(posts, n, stream, true)) return -1;
-    return result_of(tell(posts, n, stream));
+    return any_failed(posts, n) || move(posts, n, stream, true) ? -1 : tell(posts, n, stream);
 }
 
 int posts_wait(struct post *const posts[], int n, CUstream stream)
 {
-    if (!n) return 0;
-    int result = result_of(await(posts, n, stream));
+    int result = await(posts, n, stream);
     if (!result) result = move(posts, n, stream, false);
     return any_failed(posts, n) ? -1 : result;
 }
@@ -395,8 +315,8 @@ void posts_finish(void)
     atomic_store(&groups, NULL);
     HASH_ITER(hh, table, g, after) {
         HASH_DEL(table, g);
+        mempool_put(g->go);
         free(g);
     }
-    for (struct page *page; (page = pages);) pages = page->next, mempool_put(page->memory), free(page);
     atomic_store(&ended, false);   /* sessions may begin again */
 }
