@@ -149,7 +149,7 @@ static bool has_arch(const struct listed *l, const char *arch)
     return false;
 }
 
-/* The kernels that serve all types: without them NVRTC makes them at each first start. */
+/* Tells of the kernels that serve all types, which NVRTC makes at a first start if no installation has them. */
 static void installed_kernels(struct checkup *c)
 {
     struct listed l = {.archs = 0};

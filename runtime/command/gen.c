@@ -294,28 +294,40 @@ static int read_archs(struct job *job, char *list)
     return job->narchs || job->amd ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
 }
 
-/* Adds the first architecture of each generation that NVRTC knows: the others run its modules. */
-static bool add_generations(struct job *job)
+static bool nvrtc_knows(int arch)
 {
-    static const int first[] = {70, 75, 80, 90, 100, 120};
-    int known, last = 0;
+    int n;
+    const int *all = gpu_runtime->jit_archs(&n);
+    for (int k = 0; all && k < n; k++)
+        if (all[k] == arch)
+            return true;
+    return false;
+}
+
+/* Adds the usual architectures that NVRTC knows. `common`: the first of each generation, whose modules the others run.
+ * Returns false if there are none. */
+static bool add_usual(struct job *job)
+{
+    static const int usual[] = {70, 75, 80, 86, 89, 90, 100, 103, 120};
     char name[16];
-    const int *all = gpu_runtime->jit_archs(&known);
-    for (size_t i = 0; all && i < sizeof first / sizeof *first; i++)
-        for (int k = 0; k < known; k++)
-            if (all[k] == first[i] && first[i] / 10 != last && snprintf(name, sizeof name, "sm_%d", first[i]) > 0)
-                last = first[i] / 10, add_arch(job, name);
+    int last = 0;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (!nvrtc_knows(usual[i]) || (job->common && usual[i] / 10 == last))
+            continue;
+        last = usual[i] / 10;
+        snprintf(name, sizeof name, "sm_%d", usual[i]);
+        add_arch(job, name);
+    }
     return job->narchs;
 }
 
 /* Chooses the architectures of the GPUs here, else the usual ones, else the newest. */
 static int choose_archs(struct job *job, struct reason *why)
 {
-    static const int usual[] = {70, 75, 80, 86, 89, 90, 100, 103, 120};
     const char *newest;
     char name[16];
-    int known, arch;
-    if (job->common && add_generations(job))
+    int arch;
+    if (job->common && add_usual(job))
         return 0;
     for (int i = 0; (arch = gpu_arch(i)) != 0; i++) {
         snprintf(name, sizeof name, "sm_%d", arch);
@@ -325,12 +337,7 @@ static int choose_archs(struct job *job, struct reason *why)
     if (job->narchs)
         return 0;
     job->chosen = "no GPU here: the usual ones; --arch names others";
-    const int *all = gpu_runtime->jit_archs(&known);
-    for (size_t i = 0; all && i < sizeof usual / sizeof *usual; i++)
-        for (int k = 0; k < known; k++)
-            if (all[k] == usual[i] && snprintf(name, sizeof name, "sm_%d", usual[i]) > 0)
-                add_arch(job, name);
-    if (job->narchs)
+    if (add_usual(job))
         return 0;
     job->chosen = "no GPU here: the newest that NVRTC knows; --arch names others";
     return (newest = arch_default(why)) && add_arch(job, newest) ? 0 : -1;

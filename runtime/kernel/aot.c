@@ -35,7 +35,7 @@ static struct manifest {
     size_t count;
     const char *why;   /* static: why it can't be read; NULL if it was */
 } manifests[MANIFESTS];
-static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+static pthread_once_t users_once = PTHREAD_ONCE_INIT, installed_once = PTHREAD_ONCE_INIT;
 
 static enum log_level level_of(const struct manifest *m)
 {
@@ -121,13 +121,17 @@ static char *installed(void)
     return folder;
 }
 
-static void read_all(void)
+static void read_users(void)
+{
+    manifests[USERS].folder = env_get()->aot, manifests[USERS].why = "STRIDEC_AOT is not set";
+    if (manifests[USERS].folder) read_manifest(&manifests[USERS]);
+}
+
+static void read_installed(void)
 {
     const char *said = env_variable("STRIDEC_AOT");
-    manifests[USERS].folder = env_get()->aot, manifests[USERS].why = "STRIDEC_AOT is not set";
     if (!said || strcmp(said, "none")) manifests[INSTALLED].folder = installed();
-    for (int i = 0; i < MANIFESTS; i++)
-        if (manifests[i].folder) read_manifest(&manifests[i]);
+    if (manifests[INSTALLED].folder) read_manifest(&manifests[INSTALLED]);
 }
 
 static const struct module *find_module(const struct manifest *a, const char *signature, const char *arch)
@@ -145,9 +149,10 @@ static bool same_kind(const char *arch, const char *other)
     return !strncmp(arch, "sm_", 3) == !strncmp(other, "sm_", 3);
 }
 
-/* Lists a manifest's architectures of arch's kind. Returns false if arch is among them or there are none. */
-static bool lacks_arch(const struct manifest *m, const char *arch, char *others, size_t size)
+/* Lists the user's architectures of arch's kind. Returns false if arch is among them or there are none. */
+static bool lacks_arch(const char *arch, char *others, size_t size)
 {
+    const struct manifest *m = &manifests[USERS];
     size_t n = 0;
     for (size_t i = 0; i < m->count; i++) {
         const char *other = m->module[i].field[ARCH];
@@ -162,7 +167,7 @@ static bool lacks_arch(const struct manifest *m, const char *arch, char *others,
 static void explain_missing(const char *signature, const char *arch)
 {
     char others[160];
-    bool gpu = same_kind(arch, "sm_"), other = lacks_arch(&manifests[USERS], arch, others, sizeof others);
+    bool gpu = same_kind(arch, "sm_"), other = lacks_arch(arch, others, sizeof others);
     if (other && gpu)
         log_once(LOG_WARN, "aot arch", "STRIDEC_AOT=%s has modules for %s, this GPU is %s: they are not used; "
                                        "`stridec gen --arch %s` makes those for it",
@@ -174,12 +179,13 @@ static void explain_missing(const char *signature, const char *arch)
     log_write(LOG_INFO, "no module in STRIDEC_AOT=%s for %s: %.200s", env_get()->aot, arch, signature);
 }
 
-/* Returns a module of the installation: that of an earlier GPU of the generation runs, too. */
+/* Returns a module of the installation: that of an earlier GPU of the generation runs, too. It has none for hosts. */
 static const struct module *find_installed(const char *signature, const char *arch)
 {
     int number;
     char name[16];
     if (sscanf(arch, "sm_%d", &number) != 1) return NULL;
+    pthread_once(&installed_once, read_installed);
     for (int of = number; of / 10 == number / 10; of--) {
         snprintf(name, sizeof name, "sm_%d", of);
         const struct module *m = find_module(&manifests[INSTALLED], signature, name);
@@ -191,7 +197,7 @@ static const struct module *find_installed(const char *signature, const char *ar
 /* Returns a module, the user's first, and sets *from. */
 static const struct module *find(const char *signature, const char *arch, const struct manifest **from)
 {
-    pthread_once(&read_once, read_all);
+    pthread_once(&users_once, read_users);
     const struct module *m = find_module(&manifests[USERS], signature, arch);
     *from = &manifests[m ? USERS : INSTALLED];
     if (m) return m;
@@ -243,12 +249,12 @@ static const char *list(const struct manifest *m, aot_visit *each, void *arg)
 
 const char *aot_list(aot_visit *each, void *arg)
 {
-    pthread_once(&read_once, read_all);
+    pthread_once(&users_once, read_users);
     return list(&manifests[USERS], each, arg);
 }
 
 const char *aot_installed(aot_visit *each, void *arg)
 {
-    pthread_once(&read_once, read_all);
+    pthread_once(&installed_once, read_installed);
     return manifests[INSTALLED].folder && !list(&manifests[INSTALLED], each, arg) ? manifests[INSTALLED].folder : NULL;
 }

@@ -227,7 +227,7 @@ static bool load_image(struct build *b, enum origin o)
     return false;
 }
 
-/* Where sources are written, that of a module made ahead of time is generated first; else ready_made has tried. */
+/* Takes a module made ahead of time where sources are dumped: its own is generated first. Else ready_made has tried. */
 static bool dumped_from_aot(struct build *b)
 {
     return env_get()->dump && from_aot(b);
