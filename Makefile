@@ -47,7 +47,8 @@ HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
 # The kernels that serve all types, for the usual GPUs: a program's first messages need not wait until NVRTC has made
 # them. Without NVRTC here there are none. Builds within this one (BUILD=build/mpich) use its kernels.
-KERNELS = $(or $(if $(wildcard $(BUILD)/../stridec-mpi),$(wildcard $(BUILD)/../kernels/manifest)),$(BUILD)/kernels/manifest)
+KERNELS = $(or $(if $(wildcard $(BUILD)/../stridec-mpi),$(wildcard $(BUILD)/../kernels/manifest)),\
+            $(BUILD)/kernels/manifest)
 
 all: $(BUILD)/libstridec.so $(BUILD)/stridec $(BUILD)/help/done $(if $(SAN),,$(KERNELS))
 

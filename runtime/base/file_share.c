@@ -6,8 +6,8 @@
 #include "file_share.h"
 #include "file.h"
 #include "log.h"
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>

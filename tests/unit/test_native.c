@@ -729,8 +729,8 @@ static bool words_in_child(void)
     return lists_in_child();
 }
 
-/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c). With
- * TEST_TURN, a number, every second way. */
+/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c).
+ * With TEST_TURN, a number, every second way. */
 static void words(void **state)
 {
     static const char *const as[][2] = {
