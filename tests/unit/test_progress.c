@@ -57,7 +57,8 @@ static void lines_without_a_terminal(void **state)
     assert_string_equal(said, "stridec tune: late, at most 0 s left\n");
 }
 
-/* Runs stages() with a terminal as standard error, and writes what it showed to the real one. */
+/* Runs stages() with a terminal as standard error, and writes all that it showed to the real one. What is written to
+ * a terminal arrives in pieces: it is read until no one holds the terminal any more. */
 static bool on_a_terminal(void)
 {
     char shown[2048];
@@ -65,9 +66,10 @@ static bool on_a_terminal(void)
     if (terminal < 0 || grantpt(terminal) || unlockpt(terminal)) return false;
     int end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     if (end < 0 || dup2(end, STDERR_FILENO) < 0) return false;
-    bool ok = stages();
-    ssize_t n = read(terminal, shown, sizeof shown);
-    return n > 0 && write(out, shown, (size_t)n) == n && ok;
+    bool ok = stages() && fflush(stderr) == 0 && dup2(out, STDERR_FILENO) >= 0 && close(end) == 0;
+    size_t size = 0;
+    for (ssize_t n; (n = read(terminal, shown + size, sizeof shown - size)) > 0;) size += (size_t)n;
+    return size > 0 && write(out, shown, size) == (ssize_t)size && ok;
 }
 
 static void a_bar_on_a_terminal(void **state)
