@@ -81,6 +81,15 @@ static bool by_words(const struct typed_copy_job *job)
     return (job->bytes <= WORDS_MOST && !job->across) || env_get()->engine == ENV_ENGINE_KERNEL;
 }
 
+/* Describes the job for the list, by numbers or by its trees. Returns the number of links, 0 if it can't. */
+static int links_of(const struct typed_copy_job *job, struct device *d, const struct typed_copy_list *list,
+                    struct stridec_link links[NEST_LINKS])
+{
+    int n = list->module ? typed_copy_nest(job, 0, links) : 0;
+    bool interpreted = !n && list->module && job->bytes <= INTERPRET_MAX;
+    return interpreted ? typed_copy_interpret(job, d, links) : n;
+}
+
 /* Moves a single job by the module of its side or of its pair, if that is ready. */
 static int move_alone(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *job,
                       struct typed_copy_list *list, int *launches)
@@ -91,7 +100,7 @@ static int move_alone(struct typed_copy_batch *b, struct device *d, struct strea
     if (plain_from != plain_to) return move_one(b, d, s, job, launches);
     if (!plain_from && worth_pair(job)) result = typed_copy_pair_move(d, s, job, launches);
     if (result <= 0) return result;
-    if (list->module && (!plain_from || by_words(job))) n = typed_copy_nest(job, 0, links);
+    if (!plain_from || by_words(job)) n = links_of(job, d, list, links);
     if (!n) return plain_from ? move_one(b, d, s, job, launches) : move_between(b, d, s, job, launches);
     copy_list_add(list, links, n);
     return copy_list_launch(list, b, d, s, launches);
@@ -105,8 +114,7 @@ static int move_with_others(struct typed_copy_batch *b, struct device *d, struct
     bool plain = typed_copy_is_plain(&job->from, job->bytes) && typed_copy_is_plain(&job->to, job->bytes);
     if (plain && job->bytes > LISTED_MOST && env_get()->engine != ENV_ENGINE_KERNEL)
         return move_one(b, d, s, job, launches);
-    int n = list->module ? typed_copy_nest(job, 0, links) : 0;
-    if (!n && list->module && job->bytes <= INTERPRET_MAX) n = typed_copy_interpret(job, d, links);
+    int n = links_of(job, d, list, links);
     if (!n) return move_one(b, d, s, job, launches);
     if (copy_list_add(list, links, n)) return 0;
     int result = copy_list_launch(list, b, d, s, launches);

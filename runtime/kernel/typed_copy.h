@@ -1,9 +1,9 @@
 /* typed_copy.h: typed copies: bytes copied from one layout directly into another, many jobs at once.
  *
  * One launch of one module does several jobs. Nests of strides and contiguous bytes are described by numbers
- * (typed_copy_strided.c). Other short layouts are interpreted (typed_copy_program.c). A single job uses a module for
- * its pair of layouts, compiled in the background (typed_copy_pair.c). All else uses kernel_move, through a packed
- * buffer if both sides need a kernel. So typed_copy_move always does its job. */
+ * (typed_copy_strided.c). Other short layouts are interpreted (typed_copy_program.c); a single job so only until the
+ * module for its pair of layouts is compiled, in the background (typed_copy_pair.c). All else uses kernel_move, through
+ * a packed buffer if both sides need a kernel. So typed_copy_move always does its job. */
 #ifndef STRIDEC_TYPED_COPY_H
 #define STRIDEC_TYPED_COPY_H
 #include "kernel.h"

@@ -458,6 +458,26 @@ static void ways(void **state)
     types_free();
 }
 
+/* Two lists, whose pair is new, are one launch from the first move on. */
+static void new_pair(void **state)
+{
+    static struct work w;
+    struct typed_copy_job none = any_job();
+    int64_t at[2][200];
+    (void)state;
+    typed_copy_wait(device, &none, 1);
+    for (int i = 0; i < 200; i++)
+        for (int side = 0; side < 2; side++)
+            at[side][i] = i ? at[side][i - 1] + 4 * random_from(2, 9) : 0;
+    for (int side = 0; side < 2; side++)
+        type_set(side, made(tree_index(0, 200, at[side], made(tree_dense(0, 4, &trees_why)), &trees_why)));
+    add(&w, end_of(0, 1), end_of(1, 1), false);
+    assert_false(served_by_pair(w.job));
+    for (int again = 0; again < 3; again++) assert_int_equal(check(&w).launches, 1);
+    work_free(&w);
+    types_free();
+}
+
 enum { NESTS = 16, NEST_BLOCK = 32, NEST_BLOCKS = 64, NEST_ROUNDS = 200000 };
 static struct tree *nests[NESTS];
 
@@ -530,7 +550,7 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/stridec-link-XXXXXX", command[64];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faces), cmocka_unit_test(lists),    cmocka_unit_test(ways),          cmocka_unit_test(pairs),
-        cmocka_unit_test(large), cmocka_unit_test(anything), cmocka_unit_test(together),
+        cmocka_unit_test(large), cmocka_unit_test(anything), cmocka_unit_test(together),      cmocka_unit_test(new_pair),
         cmocka_unit_test(without_nvrtc),
     };
     setenv("SIMGPU_EAGER", "1", 0);
