@@ -8,7 +8,7 @@
 
 struct cut {
     struct layout_parts *parts;
-    bool apart;              /* the children of the outer sequences are parts of their own, even in one piece */
+    bool apart;              /* nests of strides that follow each other are parts of their own, even in one piece */
     struct memory memory;    /* by memory: the allocation found last */
     int n;                   /* by bytes: number of pieces, and their sizes; 0: by memory */
     const int64_t *bytes;
@@ -76,6 +76,25 @@ static struct tree *children(const struct tree *t, int64_t first, int64_t n, int
                                  : tree_stride(off + first * t->step, n, t->step, t->child, why);
 }
 
+/* Returns true if the children of a sequence are to be parts of their own: nests, which a list of links moves by
+ * numbers. Others in one allocation are one part: each part has a slot, and a list of random places has neighbours. */
+static bool all_apart(const struct cut *c, const struct tree *t, int64_t first, int64_t n)
+{
+    bool nests = c->apart && (t->kind == TREE_SEQ || t->kind == TREE_BLOCKS);
+    for (int64_t i = first; t->kind == TREE_SEQ && i < first + n && nests; i++) nests = tree_is_strided(t->part[i]);
+    return nests;
+}
+
+/* Adds n children of t that lie in one piece. */
+static bool add_children(struct cut *c, const struct tree *t, int64_t first, int64_t n, int64_t base,
+                         struct reason *why)
+{
+    if (!all_apart(c, t, first, n)) return add(c, children(t, first, n, base, why), why);
+    for (int64_t i = first; i < first + n; i++)
+        if (!add(c, children(t, i, 1, base, why), why)) return false;
+    return true;
+}
+
 /* Cuts contiguous bytes, by bytes only. */
 static bool cut_dense(struct cut *c, const struct tree *t, int64_t base, int64_t packed, struct reason *why)
 {
@@ -89,23 +108,23 @@ static bool cut_dense(struct cut *c, const struct tree *t, int64_t base, int64_t
 
 static bool cut_tree(struct cut *c, const struct tree *t, int64_t base, int64_t packed, struct reason *why)
 {
-    bool apart = c->apart && (t->kind == TREE_SEQ || t->kind == TREE_BLOCKS);
     struct tree block;
     if (!t->size) return true;
-    if (!apart && piece_of(c, t, base, packed) != NONE) return add(c, tree_shift(t, base, why), why);
+    if (!all_apart(c, t, 0, t->count) && piece_of(c, t, base, packed) != NONE)
+        return add(c, tree_shift(t, base, why), why);
     if (t->kind == TREE_DENSE) return cut_dense(c, t, base, packed, why);
     int64_t first = 0, piece = NONE, off;
     for (int64_t i = 0; i < t->count; i++) {
         const struct tree *child = child_of(t, i, &off, &block);
-        int64_t here = apart ? NONE : piece_of(c, child, base + off, packed);
+        int64_t here = piece_of(c, child, base + off, packed);
         if (here != piece || here == NONE) {
-            if (piece != NONE && !add(c, children(t, first, i - first, base, why), why)) return false;
+            if (piece != NONE && !add_children(c, t, first, i - first, base, why)) return false;
             first = i, piece = here;
         }
         if (here == NONE && !cut_tree(c, child, base + off, packed, why)) return false;
         packed += child->size;
     }
-    return piece == NONE || add(c, children(t, first, t->count - first, base, why), why);
+    return piece == NONE || add_children(c, t, first, t->count - first, base, why);
 }
 
 static void drop(struct layout_parts *p)

@@ -1,5 +1,6 @@
 /* test_where.c: in which memories a buffer lies, where allocations end and begin. On the simulated GPU (its folder is
  * on LD_LIBRARY_PATH). Nothing at the addresses is touched. */
+#include "../../runtime/datatype/layout_parts.h"
 #include "../../runtime/pack/typed_buffer.h"
 #include "../sim/simgpu.h"
 #include <dlfcn.h>
@@ -147,6 +148,33 @@ static void test_later(void **state)
     fields_free(&l);
 }
 
+/* A message of two fields has a part for each nest of strides; random places are one part of each field, also where
+ * some of them happen to be neighbours. */
+static void test_parts(void **state)
+{
+    (void)state;
+    struct reason why;
+    CUdeviceptr field[2];
+    const int64_t few[] = {0, 4000, 1000}, more[] = {0, 900, 300, 7000};
+    for (int i = 0; i < 2; i++) assert_int_equal(driver_get()->cuMemAlloc(&field[i], APART), CUDA_SUCCESS);
+    int64_t at[2] = {(int64_t)field[0], (int64_t)field[1]};
+    struct tree *pieces[] = {
+        tree_index(at[0], 3, few, tree_dense(0, 24, &why), &why),
+        tree_dense(at[0] + 9000, 48, &why),
+        tree_index(at[0] + 20000, 4, more, tree_dense(0, 24, &why), &why),
+        tree_stride(at[1], 20, 64, tree_dense(0, 8, &why), &why),
+        tree_stride(at[1] + 8192, 30, 32, tree_dense(0, 16, &why), &why),
+    };
+    static const int64_t sizes[] = {3 * 24 + 48 + 4 * 24, 20 * 8, 30 * 16};
+    struct layout l = {.tree = tree_seq(0, 5, pieces, &why)};
+    const struct layout_parts *parts = layout_parts_by_memory(&l);
+    assert_non_null(parts);
+    assert_int_equal(parts->n, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(parts->part[i]->size, sizes[i]);
+    layout_parts_free(atomic_load(&l.by_memory)), tree_unref(l.tree);
+    for (int i = 0; i < 2; i++) driver_get()->cuMemFree(field[i]);
+}
+
 /* What can't be read is known by its ends; it can't be packed part by part. */
 static void test_unread(void **state)
 {
@@ -168,8 +196,8 @@ static void test_unread(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
-                                       cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_hulls), cmocka_unit_test(test_later),
+                                       cmocka_unit_test(test_fields), cmocka_unit_test(test_hulls),
+                                       cmocka_unit_test(test_later), cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_unread)};
     CUcontext context;
     CUdeviceptr before, allocated, after;
