@@ -68,6 +68,13 @@ struct slot {
     _Atomic int64_t spent;      /* that time without waits, ns; 0: not reported */
 };
 
+/* Stores a value that is new: lines that nobody writes stay in both processes' caches, and most messages are like the
+ * one before. */
+#define SLOT_SET(field, value) \
+    do { \
+        if ((field) != (value)) (field) = (value); \
+    } while (0)
+
 #define SLOTS 4096   /* the most; node_slots_grow allocates them, in steps */
 #define SLOTS_STEP 512
 #define PROBES 8

@@ -6,11 +6,12 @@
 
 void rndv_describe(struct slot *s, struct device *d, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
-    s->memory = SLOT_DEVICE;
+    SLOT_SET(s->memory, SLOT_DEVICE);
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
     if (s->id != e->id || s->start != e->start || s->span != e->span)
         s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(d);
-    s->user = user, s->layout = layout;
+    SLOT_SET(s->user, user);
+    SLOT_SET(s->layout, layout);
 }
 
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
@@ -67,7 +68,10 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     if (!e->synchronous && site->drained != d && ipc_export_drain(d)) return false;
     if (!e->synchronous) site->drained = d;
     rndv_describe(s, d, e, (uint64_t)part->tree->off, layout);
-    s->bytes = part->size, s->count = 1, s->extent = part->extent, s->chunk = 0;
+    SLOT_SET(s->bytes, part->size);
+    SLOT_SET(s->count, 1);
+    SLOT_SET(s->extent, part->extent);
+    SLOT_SET(s->chunk, 0);
     return true;
 }
 

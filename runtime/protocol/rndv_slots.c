@@ -44,14 +44,14 @@ static struct slot *take_one(struct rndv_send *o)
     atomic_store_explicit(&of_slot[at], o, memory_order_release);
     atomic_store_explicit(&hint, at + 1 < n ? at + 1 : 0, memory_order_relaxed);
     taken++;
-    s->next = 0;
     return s;
 }
 
 /* Frees a slot. Called under the lock. */
 static void give_back(struct slot *s)
 {
-    atomic_store_explicit(&s->state, SLOT_FREE, memory_order_relaxed);
+    if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_FREE)   /* a part's line stays as it is */
+        atomic_store_explicit(&s->state, SLOT_FREE, memory_order_relaxed);
     int at = (int)(s - node_own()->slot);
     atomic_store_explicit(&of_slot[at], NULL, memory_order_relaxed);
     taken--;
@@ -73,13 +73,16 @@ bool rndv_send_slots(struct rndv_send *o, int n)
 {
     bool all = true;
     spinlock_enter(&spin_lock);
-    for (struct slot *last = o->slot; n && all; n--) {
+    struct slot *last = o->slot;
+    for (; n && all; n--) {
         struct slot *s = any_free() ? take_one(o) : NULL;
         all = s != NULL;
         if (!s) break;
         if (!o->more) o->more = s;
-        last->next = (uint16_t)(s - node_own()->slot + 1), last = s;
+        SLOT_SET(last->next, (uint16_t)(s - node_own()->slot + 1));
+        last = s;
     }
+    SLOT_SET(last->next, 0);
     if (!all) o->slot->next = 0, give_back_more(o);
     spinlock_leave(&spin_lock);
     return all;
@@ -94,6 +97,7 @@ bool rndv_send_slot(struct rndv_send *o)
     spinlock_leave(&spin_lock);
     /* This store finds a truncated file (node_lost). */
     if (o->slot) {
+        o->slot->next = 0;
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         atomic_store_explicit(&o->slot->probed, 0, memory_order_relaxed);
     }
