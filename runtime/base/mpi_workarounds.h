@@ -54,5 +54,7 @@
 #define SELF_WRITES_PAST IS_OPEN_MPI
 /* Open MPI: nonblocking collectives do not take device memory, whatever its support. */
 #define ASYNC_IS_AWARE (!IS_OPEN_MPI)
+/* Open MPI: reductions of device memory are copied to pageable memory and made on the host. */
+#define REDUCES_ON_HOST IS_OPEN_MPI
 
 #endif

@@ -271,6 +271,29 @@ static void not_by_kernels(void)
     report("short ones, an own operation, one rank, two groups");
 }
 
+/* A CUDA-aware Open MPI would reduce on the host, by pageable memory: short vectors of device memory are packed. */
+static void short_ones(void)
+{
+    enum { N = 300 };
+    struct resources before, after;
+    int *from = mem_alloc(MEM_DEVICE, N * sizeof *from), *to = mem_alloc(MEM_DEVICE, N * sizeof *from), got[N];
+    int own[N];
+    for (int i = 0; i < N; i++) own[i] = (my_rank + 1) * (i + 3);
+    mem_write(MEM_DEVICE, from, own, sizeof own);
+    resources_now(&before);
+    MPI_Allreduce(from, to, N, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    resources_now(&after);
+    mem_read(MEM_DEVICE, got, to, sizeof got);
+    for (int i = 0; i < N; i++) expect_equal(got[i], num_ranks * (num_ranks + 1) / 2 * (i + 3), "the sum");
+    bool packed = after.copies + after.launches > before.copies + before.launches;
+#ifndef MPICH_VERSION
+    if (cuda_aware() && after.simulated) expect(packed, "a short vector passed to the MPI");
+#endif
+    (void)packed;
+    mem_free(MEM_DEVICE, from), mem_free(MEM_DEVICE, to);
+    report("short vectors");
+}
+
 static void among_ranks(void)
 {
     size_t types = task_type_total;
@@ -283,7 +306,7 @@ static void among_ranks(void)
     collectives(MEM_MANAGED, MEM_MANAGED, 70000, 2, "managed memory");
     for (enum call c = 0; c < CALLS; c++)   /* more than the rows' 32 MiB */
         if (c != REDUCE && c != SCAN) collective(c, MEM_DEVICE, MEM_DEVICE, 34 << 20, 1, "several rounds");
-    same_bits(), not_by_kernels();
+    same_bits(), not_by_kernels(), short_ones();
 }
 
 /* Makes a call of n elements; returns true if it went by kernels. */
