@@ -1,5 +1,5 @@
-/* halo_stream.c: the exchange in the order of a CUDA stream: persistent requests that stridec_start_on starts, and the
- * same captured into a graph, which is launched each time; in one graph with a kernel, and that kernel alone. */
+/* halo_stream.c: the exchange in the order of a CUDA stream: persistent requests by stridec_exchange_on, and the same
+ * captured into a graph, which is launched each time; in one graph with a kernel, and that kernel alone. */
 #include "../runtime/api/stridec.h"
 #include "halo.h"
 #include <stdlib.h>
@@ -14,10 +14,7 @@ struct order {
 /* Whether the messages go without the host; the first exchange binds the ranks. */
 static int exchange(struct order *o)
 {
-    int started = stridec_start_on(2 * NEIGHBOURS, o->request, o->stream);
-    int waited = stridec_wait_on(2 * NEIGHBOURS, o->request, o->stream);
-
-    return started != STRIDEC_OK ? started : waited;
+    return stridec_exchange_on(2 * NEIGHBOURS, o->request, o->stream);
 }
 
 static bool stream_begin(struct halo *h)

@@ -9,8 +9,8 @@
  * The field is a ring of strips of columns, one a rank; its first and last row stay as they are. A step makes of
  * each other cell the mean of its four neighbours, from field 0 to field 1 or back, and sends the edge columns to
  * the halo of both neighbours. The graph holds two steps, there and back. Where it can't hold the messages (no
- * stridec, ranks on several nodes), a loop makes the same calls: stridec_start_on and stridec_wait_on. At the end
- * every cell is compared with what each rank computes alone on the host. */
+ * stridec, ranks on several nodes), a loop makes the same calls: stridec_exchange_on. At the end every cell is
+ * compared with what each rank computes alone on the host. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <mpi.h>
@@ -108,10 +108,8 @@ static void make_requests(struct strip *s, double *field, MPI_Request request[4]
 /* In stream order: sends what the kernel before wrote; the kernel behind finds the halo filled. */
 static int exchange(struct strip *s, MPI_Request request[4])
 {
-    int result = stridec_start_on(4, request, s->stream);
+    int result = stridec_exchange_on(4, request, s->stream);
 
-    if (result == STRIDEC_OK || result == STRIDEC_HOST)
-        result = stridec_wait_on(4, request, s->stream);
     if (result != STRIDEC_OK && result != STRIDEC_HOST && result != STRIDEC_UNABLE)
         fail("an exchange failed", result);
     return result;

@@ -232,16 +232,15 @@ struct stridec_flags {
 };
 
 /* The argument of stridec_exchange, an entry of the module of lists: links, of which each may wait for one word of
- * device memory. Once all is moved the last block stores 0 to the `ready` first words, which links wait for, and 1 to
- * the next `sets`; then it waits until each of the next `ends` is 1, and stores 0 there. Links without levels don't go
- * so.
- * templates/link_list.cu declares the same struct. */
+ * device memory. Its words are the `ready` ones, which links wait for, then `sets`, `ends` and `begins`. First of all 1
+ * is stored to `begins`. Once all is moved the last block stores 0 to `ready` and 1 to `sets`; then it waits until each
+ * of `ends` is 1, and stores 0 there. Links without levels don't go so. templates/link_list.cu declares the same. */
 #define GEN_EXCHANGE_LINKS 26
 #define GEN_EXCHANGE_WORDS 128   /* no more than a block has threads */
 struct stridec_exchange {
     uint64_t ended;         /* address of a word that counts blocks; 0 between launches */
     uint32_t n, blocks;
-    uint32_t ready, sets, ends;
+    uint32_t ready, sets, ends, begins;
     uint64_t at[GEN_EXCHANGE_WORDS];
     struct stridec_link job[GEN_EXCHANGE_LINKS];
 };

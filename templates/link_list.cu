@@ -184,7 +184,7 @@ extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_lis
 struct stridec_exchange_list {
     unsigned long long ended;
     unsigned int n, blocks;
-    unsigned int ready, sets, ends;
+    unsigned int ready, sets, ends, begins;
     unsigned long long at[@(exchange.words)];
     struct stridec_link job[@(exchange.links)];
 };
@@ -193,6 +193,10 @@ stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
 {
     __shared__ unsigned int before;
     unsigned int awaited = 0;   /* of the words, counted from 1: none */
+    if (blockIdx.x == 0 && threadIdx.x < a.begins) {
+        __threadfence_system();
+        *(volatile unsigned int *)a.at[a.ready + a.sets + a.ends + threadIdx.x] = 1;
+    }
     for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x) {
         const struct stridec_link &job = a.job[stridec_link_of(a.job, a.n, block)];
         if (job.code >> 26 != awaited) {

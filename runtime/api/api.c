@@ -60,8 +60,17 @@ static int wait_on(int n, MPI_Request requests[], stridec_stream stream)
     return result;
 }
 
+static int exchange_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    interpose_depth++;
+    int result = api_exchange_on(n, requests, stream);
+    interpose_depth--;
+    return result;
+}
+
 const struct stridec_calls *stridec_calls_of(int version)
 {
-    static const struct stridec_calls calls = {active, register_types, pack_on, unpack_on, query, start_on, wait_on};
+    static const struct stridec_calls calls = {active,  register_types, pack_on, unpack_on, query,
+                                               start_on, wait_on,        exchange_on};
     return version >= 1 && version <= STRIDEC_VERSION ? &calls : NULL;
 }

@@ -13,6 +13,7 @@ int api_move(enum kernel_direction direction, const void *typed, MPI_Count count
 /* api_order.c */
 int api_start_on(int n, MPI_Request requests[], stridec_stream stream);
 int api_wait_on(int n, MPI_Request requests[], stridec_stream stream);
+int api_exchange_on(int n, MPI_Request requests[], stridec_stream stream);
 /* api_query.c */
 int api_query_path(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                    enum stridec_path *path, char *why, size_t why_bytes);

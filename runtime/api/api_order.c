@@ -15,6 +15,7 @@
 struct order {
     int n, plain;
     bool hosts;                 /* the host starts some: then it does all that the MPI carries, in their order */
+    bool together;              /* the wait follows at once */
     CUstream stream;
     bool captured;
     struct channel **channel;   /* the first `n` of them are channels */
@@ -200,6 +201,15 @@ static int enqueued_first(struct order *o, struct channel *later[])
     return many;
 }
 
+/* Returns true if all requests are bound: else the host takes part, and the partner's host may wait for a message that
+ * this start tells of. */
+static bool all_bound(const struct order *o)
+{
+    bool all = !o->plain;
+    for (int i = 0; i < o->n; i++) all &= channel_state(o->channel[i]) == CHANNEL_BOUND;
+    return all;
+}
+
 /* Returns true if those of the first n channels that the stream carries are of one device. */
 static bool one_device(const struct order *o, int n)
 {
@@ -261,20 +271,28 @@ static int start(struct order *o, int n, const MPI_Request requests[])
     if (!one_device(o, enqueued)) return STRIDEC_INVALID;
     if (o->n > enqueued) locate_new(o, enqueued);
     if (o->hosts && !synchronize(o)) return STRIDEC_FAILED;
-    if (channels_start(o->channel, enqueued, o->stream, o->captured)) return STRIDEC_FAILED;
+    bool together = o->together && all_bound(o);
+    if (channels_start(o->channel, enqueued, o->stream, o->captured, together)) return STRIDEC_FAILED;
     return begin_others(o, enqueued);
 }
 
-int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
+static int start_all(int n, MPI_Request requests[], stridec_stream stream, bool together)
 {
     struct order o = {0};
     struct list l;
     if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
     int result = list_begin(&l, n) ? list_starts(&l, n, requests, stream) : STRIDEC_FAILED;
-    if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? start(&o, l.n, l.request) : STRIDEC_FAILED;
+    if (result == STRIDEC_OK && !order_begin(&o, l.n, stream)) result = STRIDEC_FAILED;
+    o.together = together;
+    if (result == STRIDEC_OK) result = start(&o, l.n, l.request);
     if (l.fresh && (result == STRIDEC_OK || result == STRIDEC_HOST)) note_started(n, requests);
     order_end(&o), list_end(&l);
     return result;
+}
+
+int api_start_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    return start_all(n, requests, stream, false);
 }
 
 /* ---- wait ---- */
@@ -366,4 +384,14 @@ int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)
     if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? wait(&o, l.n, l.request) : STRIDEC_FAILED;
     order_end(&o), list_end(&l);
     return result;
+}
+
+/* ---- both ---- */
+
+int api_exchange_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    int started = start_all(n, requests, stream, true);
+    if (started != STRIDEC_OK && started != STRIDEC_HOST) return started;
+    int waited = api_wait_on(n, requests, stream);
+    return waited == STRIDEC_OK ? started : waited;
 }

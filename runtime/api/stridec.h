@@ -4,8 +4,9 @@
  *   stridec_register   exchanges layouts and makes kernels ahead, so that the first message is as fast as later ones
  *   stridec_pack_on    pack and unpack device memory like MPI_Pack and MPI_Unpack, but on a CUDA stream of the program:
  *   stridec_unpack_on  in stream order, and without waiting
- *   stridec_start_on   start and complete persistent requests on a CUDA stream: within a node no host takes part,
- *   stridec_wait_on    and a CUDA graph may hold both
+ *   stridec_start_on     start and complete persistent requests on a CUDA stream: within a node no host takes part, and
+ *   stridec_wait_on      a CUDA graph may hold both
+ *   stridec_exchange_on  does both, by a kernel fewer
  *   stridec_query      tells which path a message will take, and why
  *
  * Sizes are in bytes; counts are elements of a datatype. Calls are allowed between MPI_Init and MPI_Finalize, from
@@ -51,7 +52,7 @@ enum stridec_path {
 typedef void *stridec_stream;
 
 /* The library's functions. Version 1 never changes; later versions add members at the end. */
-#define STRIDEC_VERSION 2
+#define STRIDEC_VERSION 3
 struct stridec_calls {
     int (*active)(void);
     int (*register_types)(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, int wait);
@@ -64,6 +65,8 @@ struct stridec_calls {
     /* version 2 */
     int (*start_on)(int n, MPI_Request requests[], stridec_stream stream);
     int (*wait_on)(int n, MPI_Request requests[], stridec_stream stream);
+    /* version 3 */
+    int (*exchange_on)(int n, MPI_Request requests[], stridec_stream stream);
 };
 typedef const struct stridec_calls *stridec_calls_function(int version);
 
@@ -217,6 +220,19 @@ static inline int stridec_wait_on(int n, MPI_Request requests[], stridec_stream 
 
     if (calls) return calls->wait_on(n, requests, stream);
     return MPI_Waitall(n, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS ? STRIDEC_HOST : STRIDEC_FAILED;
+}
+
+/* The same as stridec_start_on, then stridec_wait_on, of the same requests: where nothing is to be enqueued between
+ * them. Within a node that takes a kernel fewer. Partners may use either way. Returns like stridec_wait_on; or like
+ * stridec_start_on where that fails. */
+static inline int stridec_exchange_on(int n, MPI_Request requests[], stridec_stream stream)
+{
+    const struct stridec_calls *calls = stridec_calls();
+    int started;
+
+    if (calls) return calls->exchange_on(n, requests, stream);
+    started = stridec_start_on(n, requests, stream);
+    return started == STRIDEC_OK || started == STRIDEC_HOST ? stridec_wait_on(n, requests, stream) : started;
 }
 
 /* Sets *path to the path that MPI_Send with these arguments would take now, by the same decision. Writes the reason

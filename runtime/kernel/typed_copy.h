@@ -47,9 +47,10 @@ int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], in
 /* Words of device memory that jobs of one launch wait for and set. Lists of addresses. */
 struct typed_copy_words {
     const uint64_t *ready;   /* one a job: it waits for 1; 0 is stored there when all are done. NULL: none waits */
-    int sets, ends;
-    const uint64_t *set;     /* then 1 is stored here, */
-    const uint64_t *end;     /* these are waited for, and 0 is stored there */
+    int sets, ends, begins;
+    const uint64_t *begin;   /* first of all 1 is stored here; */
+    const uint64_t *set;     /* when all are done 1 is stored here, */
+    const uint64_t *end;     /* and these are waited for, and 0 is stored there */
     uint64_t ended;          /* a word for this launch, 0 between launches */
 };
 /* Enqueues all jobs as one kernel that waits for their words itself. Returns 0; -1 (logged); or 1: it can't, and has

@@ -37,12 +37,15 @@ int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], in
 /* Adds the words of a launch. Returns false if there are too many. */
 static bool add_words(struct stridec_exchange *a, int ready, const struct typed_copy_words *w)
 {
-    if (ready + w->sets + w->ends > GEN_EXCHANGE_WORDS) return false;
+    uint64_t *at = a->at;
+    if (ready + w->sets + w->ends + w->begins > GEN_EXCHANGE_WORDS) return false;
     a->ended = w->ended;
     a->ready = (uint32_t)ready, a->sets = (uint32_t)w->sets, a->ends = (uint32_t)w->ends;
-    if (ready) memcpy(a->at, w->ready, (size_t)ready * sizeof *a->at);
-    if (w->sets) memcpy(a->at + ready, w->set, (size_t)w->sets * sizeof *a->at);
-    if (w->ends) memcpy(a->at + ready + w->sets, w->end, (size_t)w->ends * sizeof *a->at);
+    a->begins = (uint32_t)w->begins;
+    for (int i = 0; i < ready; i++) *at++ = w->ready[i];
+    for (int i = 0; i < w->sets; i++) *at++ = w->set[i];
+    for (int i = 0; i < w->ends; i++) *at++ = w->end[i];
+    for (int i = 0; i < w->begins; i++) *at++ = w->begin[i];
     return true;
 }
 

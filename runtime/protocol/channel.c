@@ -158,7 +158,7 @@ void channel_end_message(struct channel *c)
 {
     bool enqueued = c->state == CHANNEL_BOUND ? !c->nothing : c->message == MESSAGE_POSTED;
     if (enqueued) count(c);
-    c->moved = false;
+    c->moved = c->untold = false;
     c->message = MESSAGE_NONE;
 }
 

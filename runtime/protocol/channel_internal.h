@@ -24,6 +24,7 @@ struct channel {
     CUstream stream;             /* of the start, of a bound channel */
     bool captured;               /* was that stream then */
     bool moved;                  /* a receive: its bytes have been moved, or enqueued */
+    bool untold;                 /* a send whose start the wait tells the partner */
     bool nothing;                /* the partner is MPI_PROC_NULL */
     const char *why;             /* it is plain; static */
 

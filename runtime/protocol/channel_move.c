@@ -99,7 +99,7 @@ struct flags {
     CUstream stream;
     bool shared;          /* a partner is another process on this GPU */
     int sets, waits;
-    uint64_t *set, *wait;
+    uint64_t *set, *wait, *begin;   /* begin: of `exchange` */
 };
 
 static int operate(const struct flags *f)
@@ -188,12 +188,13 @@ static bool flags_begin(struct flags *f, struct channel *const channels[], int n
         f->shared |= !c->peer->self && !ipc_cache_other_gpu(c->flag);
     }
     f->set = calloc((size_t)n + 1, sizeof *f->set), f->wait = calloc((size_t)n + 1, sizeof *f->wait);
-    return f->set && f->wait;
+    f->begin = calloc((size_t)n + 1, sizeof *f->begin);
+    return f->set && f->wait && f->begin;
 }
 
 static void flags_end(struct flags *f)
 {
-    free(f->set), free(f->wait);
+    free(f->set), free(f->wait), free(f->begin);
 }
 
 static int start_entered(struct flags *f, struct channel *const channels[], int n)
@@ -215,7 +216,8 @@ static int exchange(struct flags *f, struct channel *const channels[], int n, bo
 {
     struct typed_copy_job jobs[GEN_EXCHANGE_LINKS];
     uint64_t ready[GEN_EXCHANGE_LINKS];
-    struct typed_copy_words w = {.ready = waits ? ready : NULL, .set = f->set, .end = f->wait};
+    struct typed_copy_words w = {
+        .ready = waits ? ready : NULL, .begin = f->begin, .set = f->set, .end = f->wait};
     struct stream s = stream_foreign(f->stream);
     int many = 0;
     for (int i = 0; i < n; i++) {
@@ -223,17 +225,27 @@ static int exchange(struct flags *f, struct channel *const channels[], int n, bo
         if (moves(c) && many == GEN_EXCHANGE_LINKS) return 1;
         if (moves(c)) jobs[many] = c->job, ready[many++] = c->own, f->set[w.sets++] = c->other;
         else if (!c->nothing && c->call.sends) f->wait[w.ends++] = c->own;
+        if (c->untold) f->begin[w.begins++] = c->other;
     }
     if (!many || f->shared) return 1;
     w.ended = ready[0] + sizeof(uint32_t);
     return typed_copy_exchange(f->device, &s, jobs, many, &w);
 }
 
+static void all_told(struct channel *const channels[], int n)
+{
+    for (int i = 0; i < n; i++) channels[i]->untold = false;
+}
+
 static int await_receives(struct flags *f, struct channel *const channels[], int n)
 {
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (channels[i]->untold) f->set[f->sets++] = channels[i]->other;
         if (moves(channels[i])) f->wait[f->waits++] = channels[i]->own;
-    return flags_flush(f);
+    }
+    int result = flags_flush(f);
+    if (!result) all_told(channels, n);
+    return result;
 }
 
 /* Moves, and sets flags, each by what suits it. */
@@ -265,6 +277,7 @@ static int wait_entered(struct flags *f, struct channel *const channels[], int n
     }
     for (int i = 0; i < n; i++)
         if (moves(channels[i])) channels[i]->moved = true;
+    if (!result) all_told(channels, n);
     return result;
 }
 
@@ -302,9 +315,17 @@ static int enqueue(int (*bound)(struct flags *f, struct channel *const channels[
     return result;
 }
 
-int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured)
+/* Leaves the start to the wait. */
+static int start_later(struct flags *f, struct channel *const channels[], int n)
 {
-    int result = enqueue(start_entered, posts_start, channels, n, stream);
+    (void)f;
+    for (int i = 0; i < n; i++) channels[i]->untold = !channels[i]->nothing && channels[i]->call.sends;
+    return 0;
+}
+
+int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together)
+{
+    int result = enqueue(together ? start_later : start_entered, posts_start, channels, n, stream);
     for (int i = 0; i < n && !result; i++) {
         struct channel *c = channels[i];
         c->stream = stream, c->captured = captured, c->message = c->post ? MESSAGE_POSTED : MESSAGE_LATER;

@@ -1,5 +1,5 @@
-/* stream_order.c: persistent messages in the order of a CUDA stream (stridec_start_on, stridec_wait_on): what the
- * stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
+/* stream_order.c: persistent messages in the order of a CUDA stream (stridec_start_on, stridec_wait_on; ranks by turns
+ * take both as stridec_exchange_on): what the stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
  * the MPI must carry them the calls say so, and the bytes are the same. "absent": so they do without the library.
  * "posted": to other nodes so they do the first time; then a thread passes the packed bytes to the MPI when the stream
  * comes to them. "told": a sender leaves messages to the host, which tells the receiver of chunks. "launches N": so
@@ -28,6 +28,7 @@
  */
 #include "../../runtime/api/stridec.h"
 #include "check.h"
+#include "resources.h"
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,16 +110,48 @@ static void expect_served(int got, int step, const char *what)
 }
 
 /* The first start does not know yet whether the MPI carries a message. */
+static void exchange(struct ring *r, int step)
+{
+    if ((step + my_rank) % 3 == 1) {
+        expect_served(stridec_exchange_on(2, r->request, stream), step, "stridec_exchange_on");
+        return;
+    }
+    int started = stridec_start_on(2, r->request, stream);
+    if (step) expect_served(started, step, "stridec_start_on");
+    expect_served(stridec_wait_on(2, r->request, stream), step, "stridec_wait_on");
+}
+
 static void steps(int sent, int received)
 {
     struct ring r;
     ring_make(&r, sent, received, 7);
     for (int i = 0; i < STEPS; i++) {
         ring_fill(&r), ring_copy(&r);
-        int started = stridec_start_on(2, r.request, stream);
-        if (i) expect_served(started, i, "stridec_start_on");
-        expect_served(stridec_wait_on(2, r.request, stream), i, "stridec_wait_on");
+        exchange(&r, i);
         ring_check(&r, r.sent.text);
+    }
+    ring_free(&r);
+}
+
+/* What takes a kernel for the start and one for the rest is one kernel in one call. */
+static void one_kernel(void)
+{
+    struct resources at[3];
+    struct ring r;
+    ring_make(&r, 1, 1, 5);
+    for (int i = 0; i < 2; i++) ring_fill(&r), ring_copy(&r), exchange(&r, i), ring_check(&r, "before kernels are counted");
+    ring_fill(&r), ring_copy(&r);
+    cudaStreamSynchronize(stream), MPI_Barrier(check_comm);
+    resources_now(&at[0]);
+    expect_result(stridec_exchange_on(2, r.request, stream), STRIDEC_OK, "stridec_exchange_on");
+    ring_check(&r, "one kernel");
+    resources_now(&at[1]);
+    stridec_start_on(2, r.request, stream), stridec_wait_on(2, r.request, stream);
+    cudaStreamSynchronize(stream);
+    resources_now(&at[2]);
+    if (at[0].simulated) {
+        expect_equal(at[1].launches - at[0].launches, 1, "kernels of stridec_exchange_on");
+        expect_equal(at[2].launches - at[1].launches, 2, "kernels of a start and a wait");
     }
     ring_free(&r);
 }
@@ -186,8 +219,7 @@ static void graphs(void)
     cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
     for (int k = 0; k < 2; k++) {
         ring_copy(&r[k]);
-        expect_result(stridec_start_on(2, r[k].request, stream), STRIDEC_OK, "a captured start");
-        expect_result(stridec_wait_on(2, r[k].request, stream), STRIDEC_OK, "a captured wait");
+        exchange(&r[k], 1 + k);
     }
     cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     expect(!begun && !ended && graph, "captures end with %s, %s", cudaGetErrorName(begun), cudaGetErrorName(ended));
@@ -218,8 +250,7 @@ static void launches(int n)
     stridec_start_on(2, r.request, stream), stridec_wait_on(2, r.request, stream);
     cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
     cudaMemcpyAsync(r.out.base, r.in.base, r.out.bytes, cudaMemcpyDeviceToDevice, stream);
-    expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a captured start");
-    expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a captured wait");
+    exchange(&r, 1);
     cudaStreamEndCapture(stream, &graph);
     cudaError_t made = graph ? cudaGraphInstantiateWithFlags(&ready, graph, 0) : cudaErrorInvalidValue;
     expect(!made, "the graph is instantiated with %s", cudaGetErrorName(made));
@@ -360,6 +391,7 @@ static void refused(void)
     MPI_Request twice[2] = {r.request[0], r.request[0]};
     expect_result(stridec_start_on(2, twice, stream), STRIDEC_INVALID, "a start of a request listed twice");
     expect_result(stridec_start_on(-1, r.request, stream), STRIDEC_INVALID, "a start of -1 requests");
+    expect_result(stridec_exchange_on(-1, r.request, stream), STRIDEC_INVALID, "an exchange of -1 requests");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait for nothing");
     if (posted) stridec_start_on(2, r.request, stream), stridec_wait_on(2, r.request, stream);
     ring_fill(&r), ring_copy(&r);
@@ -393,6 +425,8 @@ int main(int argc, char **argv)
     }
     for (int sent = 0; sent < LAYOUTS; sent++) steps(sent, (sent + 3) % RECEIVED);
     report("steps of all layouts");
+    if (gpus) one_kernel();
+    report("a kernel fewer");
     apart(false);
     report("calls of their own");
     if (!host_mode && num_ranks > 1 && !gpus) apart(true);

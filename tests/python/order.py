@@ -118,10 +118,12 @@ class Ring:
         return got.tobytes() == want.tobytes()
 
     def enqueue(self, stream):
-        """Enqueues a step. Returns what both calls return."""
+        """Enqueues a step, one call or two by turns of steps and ranks. Returns what the calls return, as two."""
         self.copy(self.out, self.source)
-        started = stridec.start_on(self.requests, stream)
-        waited = stridec.wait_on(self.requests, stream)
+        if (self.number // comm.size + comm.rank) % 2:
+            started = waited = stridec.exchange_on(self.requests, stream)
+        else:
+            started, waited = stridec.start_on(self.requests, stream), stridec.wait_on(self.requests, stream)
         self.copy(self.got, self.into)
         return started, waited
 
@@ -179,7 +181,8 @@ def one_by_one(served):
           told == [served] * 2)
     for name, requests in (("no requests", []), ("a null request", MPI.REQUEST_NULL),
                            ("a tuple of null requests", (MPI.REQUEST_NULL,) * 2)):
-        check(name, [stridec.start_on(requests), stridec.wait_on(requests)] == [not absent] * 2)
+        check(name, [stridec.start_on(requests), stridec.wait_on(requests), stridec.exchange_on(requests)] ==
+              [not absent] * 3)
     check("a wait for what was not started", stridec.wait_on([send, receive]) == (not absent))
     comm.Barrier()
     send.Free(), receive.Free()

@@ -12,17 +12,18 @@ Persistent requests can go in the order of a CUDA stream instead, without waitin
 
     requests = [comm.Send_init(stridec.message(x[:, 0]), dest=1), comm.Recv_init(...)]   # once
     stridec.start_on(requests, stream)
-    stridec.wait_on(requests, stream)
+    stridec.wait_on(requests, stream)   # both: stridec.exchange_on(requests, stream)
 
 mpi4py is imported where the first of these functions is taken, so that this package alone starts no MPI.
 """
-__all__ = ["datatype", "message", "start_on", "wait_on"]
+_ORDER = ["start_on", "wait_on", "exchange_on"]
+__all__ = ["datatype", "message", *_ORDER]
 
 
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("start_on", "wait_on"):
+    if name in _ORDER:
         from . import _order as module
     else:
         from . import _datatype as module
