@@ -19,6 +19,9 @@ THREADED="threads monitors watched outstanding pending lifetimes callbacks defer
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
 export TEST_TURN=${TEST_TURN:-$(($(date +%s) / 86400))}
+# What the simulated compiler has made once serves all programs.
+export SIMGPU_KEEP=$PWD/$log/kernels
+mkdir -p "$SIMGPU_KEEP"
 
 # execute NAME COMMAND...: one program, its output, exit status and time to files. tell NAME: its lines are counted. A program
 # that fails without a line, hangs, or checks nothing is a failure of its own. run NAME COMMAND...: both.

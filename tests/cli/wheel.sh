@@ -12,6 +12,7 @@ work=$(mktemp -d "$FETCHED/place.XXXXXX") || exit 2
 trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 2' INT TERM
 . tests/results.sh
+unset SIMGPU_KEEP   # nothing that other tests have had compiled
 base=$FETCHED/bare
 leave_out() { echo "ok wheel: left out: $1"; exit $failed; }
 

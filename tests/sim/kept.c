@@ -18,20 +18,24 @@ uint64_t kept_key(const char *prelude, const char *source, unsigned arch, char *
     return key;
 }
 
-/* Writes the name of a file beside this library. */
-static bool beside(char path[PATH_MAX], uint64_t key)
+/* Writes the name of a file in the folder SIMGPU_KEEP; without one, of a file beside this library. */
+static bool place(char path[PATH_MAX], uint64_t key)
 {
+    const char *folder = getenv("SIMGPU_KEEP"), *within = "";
+    int length = folder ? (int)strlen(folder) : 0;
     Dl_info own;
-    if (!dladdr((void *)(uintptr_t)kept_read, &own)) return false;
-    const char *slash = strrchr(own.dli_fname, '/');
-    return slash && snprintf(path, PATH_MAX, "%.*s/kernels/%016llx", (int)(slash - own.dli_fname), own.dli_fname,
-                             (unsigned long long)key) < PATH_MAX;
+    if (!length) {
+        const char *slash = dladdr((void *)(uintptr_t)kept_read, &own) ? strrchr(own.dli_fname, '/') : NULL;
+        if (!slash) return false;
+        folder = own.dli_fname, length = (int)(slash - folder), within = "/kernels";
+    }
+    return snprintf(path, PATH_MAX, "%.*s%s/%016llx", length, folder, within, (unsigned long long)key) < PATH_MAX;
 }
 
 void *kept_read(uint64_t key, size_t *bytes)
 {
     char path[PATH_MAX];
-    FILE *in = beside(path, key) ? fopen(path, "re") : NULL;
+    FILE *in = place(path, key) ? fopen(path, "re") : NULL;
     if (!in) return NULL;
     void *image = NULL;
     long size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
@@ -50,8 +54,7 @@ void kept_write(uint64_t key, const void *image, size_t bytes)
 {
     char path[PATH_MAX], own[PATH_MAX];
     const char *folder = getenv("SIMGPU_KEEP");
-    if (!folder || !*folder) return;
-    if (snprintf(path, sizeof path, "%s/%016llx", folder, (unsigned long long)key) >= (int)sizeof path) return;
+    if (!folder || !*folder || !place(path, key)) return;
     if (snprintf(own, sizeof own, "%s.%d.%p", path, (int)getpid(), (void *)own) >= (int)sizeof own) return;
     FILE *out = fopen(own, "we");
     if (!out) return;

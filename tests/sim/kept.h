@@ -1,5 +1,5 @@
-/* kept.h: compiled kernels that are kept beside the simulated NVRTC, so that it needs no compiler for them. A folder
- * "kernels" beside libnvrtc.so is read; SIMGPU_KEEP=DIR writes there what is compiled. */
+/* kept.h: compiled kernels that are kept, so that the simulated NVRTC needs no compiler for them. A folder "kernels"
+ * beside libnvrtc.so is read; or SIMGPU_KEEP=DIR, where also is written what is compiled. */
 #ifndef SIM_KEPT_H
 #define SIM_KEPT_H
 #include <stddef.h>
