@@ -222,8 +222,8 @@ static inline int stridec_wait_on(int n, MPI_Request requests[], stridec_stream 
     return MPI_Waitall(n, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS ? STRIDEC_HOST : STRIDEC_FAILED;
 }
 
-/* The same as stridec_start_on, then stridec_wait_on, of the same requests: where nothing is to be enqueued between
- * them. Within a node that takes a kernel fewer. Partners may use either way. Returns like stridec_wait_on; or like
+/* Starts and completes requests: stridec_start_on, then stridec_wait_on, where nothing is to be enqueued between them.
+ * Within a node that takes a kernel fewer. Partners may use either way. Returns like stridec_wait_on; or like
  * stridec_start_on where that fails. */
 static inline int stridec_exchange_on(int n, MPI_Request requests[], stridec_stream stream)
 {

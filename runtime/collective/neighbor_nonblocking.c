@@ -13,7 +13,7 @@
 #include "base/reserve.h"
 #include "base/self_comm.h"
 #include "neighbor_exchange.h"
-#include "neighbor_stream.h"
+#include "neighbor_spread.h"
 #include "protocol/placement.h"
 #include "protocol/rndv_send.h"
 #include "request/request_ops.h"
@@ -21,9 +21,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Tags of one operation for the edges between two ranks. Nonblocking operations begin in one order on all ranks and
- * share tags. Persistent ones start in any order and have their own tags, reused when all are taken. */
-#define TAGS_EACH 64
 #define TAGS_FIRST (EDGE_TAGS + 1)
 
 enum phase {
@@ -83,10 +80,12 @@ static void exchange_put(struct nb_exchange *d)
     pthread_mutex_unlock(&lock);
 }
 
-static int tag_of(const struct neighbor_topology *e, unsigned operation)
+/* Nonblocking operations begin in one order on all ranks and share tags. Persistent ones start in any order and have
+ * their own tags, reused when all are taken. */
+int neighbor_tag(const struct neighbor_topology *e, unsigned operation)
 {
-    unsigned sets = (unsigned)(e->tags - TAGS_FIRST) / TAGS_EACH;
-    return TAGS_FIRST + (int)(operation ? 1 + (operation - 1) % (sets - 1) : 0) * TAGS_EACH;
+    unsigned sets = (unsigned)(e->tags - TAGS_FIRST) / NEIGHBOR_TAGS;
+    return TAGS_FIRST + (int)(operation ? 1 + (operation - 1) % (sets - 1) : 0) * NEIGHBOR_TAGS;
 }
 
 /* Returns NULL without memory, which has been raised; the call may then be repeated. Sets d->x.rc for wrong
@@ -101,15 +100,14 @@ static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool per
         raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a neighbourhood collective");
         return NULL;
     }
-    int tag = tag_of(e, persistent ? o->edges->persistent + 1 : 0);
-    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
+    int tag = neighbor_tag(e, persistent ? o->edges->persistent + 1 : 0);
+    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = NEIGHBOR_TAGS - 1}, .token = d->token,
                              .work = o->work};
     neighbor_exchange_open(&d->x, o);
     return d;
 }
 
-/* Duplicates the types, since the application may free its own before the request. */
-static void keep_types(struct edge_side *s)
+void neighbor_keep_types(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
@@ -119,7 +117,7 @@ static void keep_types(struct edge_side *s)
     }
 }
 
-static void free_types(struct edge_side *s)
+void neighbor_free_types(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
@@ -135,7 +133,7 @@ static void release(void *of)
     if (d->work) d->work->free(d->work);
     if (d->messages) atomic_fetch_sub(&with_messages, 1);
     neighbor_messages_free(d->messages);
-    if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
+    if (d->persistent) neighbor_free_types(&d->x.e->in), neighbor_free_types(&d->x.e->out);
     neighbor_topology_put(d->x.e);
     exchange_put(d);
 }
@@ -285,7 +283,8 @@ static const struct request_ops ops = {.free = release, .start = start, .step = 
 bool neighbor_stream_of(MPI_Request request, struct neighbor_messages **m)
 {
     struct nb_exchange *d = record_any_steps() ? record_object(request, &ops) : NULL;
-    bool goes = d && d->persistent && !d->work && d->phase == IDLE && d->x.e->drivers;
+    if (!d) return neighbor_spread_of(request, m);
+    bool goes = d->persistent && !d->work && d->phase == IDLE && d->x.e->drivers;
     *m = NULL;
     if (!goes) return true;
     if (!d->messages && (d->messages = neighbor_messages_new(d->x.e, d->x.tag + 1, d->x.tags)))
@@ -303,13 +302,15 @@ static struct nb_exchange *find(MPI_Request request)
 struct neighbor_messages *neighbor_stream_started(MPI_Request request)
 {
     const struct nb_exchange *d = find(request);
-    return d && d->messages && d->messages->started ? d->messages : NULL;
+    if (!d) return neighbor_spread_started(request);
+    return d->messages && d->messages->started ? d->messages : NULL;
 }
 
 struct neighbor_messages *neighbor_stream_take(MPI_Request request)
 {
     struct nb_exchange *d = find(request);
-    struct neighbor_messages *m = d ? d->messages : NULL;
+    if (!d) return neighbor_spread_take_messages(request);
+    struct neighbor_messages *m = d->messages;
     if (m) d->messages = NULL, atomic_fetch_sub(&with_messages, 1);
     return m;
 }
@@ -335,7 +336,7 @@ int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool per
         log_fatal("%s failed in a neighbourhood collective that the other ranks have begun",
                   persistent ? "MPI_Recv_init" : "MPI_Irecv");
     d->persistent = persistent;
-    if (persistent) keep_types(&d->x.e->in), keep_types(&d->x.e->out);
+    if (persistent) neighbor_keep_types(&d->x.e->in), neighbor_keep_types(&d->x.e->out);
     else post(d);
     record_add_of(*request, &ops, d, MPI_COMM_NULL, persistent);
     return MPI_SUCCESS;

@@ -1,16 +1,17 @@
 /* neighbor_topology.c: the edges of communicators, and the vote on their use. */
-#include "neighbor_topology.h"
+#include "neighbor_spread.h"
 #include "base/log.h"
 #include "base/mpi_workarounds.h"
 #include "base/reserve.h"
 #include "device/driver.h"
 #include "node/segment.h"
+#include "protocol/pipeline.h"
 #include <pthread.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int key = MPI_KEYVAL_INVALID;
+static int key = MPI_KEYVAL_INVALID, spread_key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The edges, in the order of the call's arguments. In a grid, data sent down a dimension arrive from above: where
@@ -59,8 +60,8 @@ static int by_rank(const void *a, const void *b)
     return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : (x->key > y->key) - (x->key < y->key);
 }
 
-/* Bundles the edges by rank. Returns false if a peer's file can't be opened. */
-static bool make_bundles(struct edge_side *s, MPI_Comm comm)
+/* Bundles the edges by rank. Returns false if a peer's file can't be opened; `spread`: nobody needs them. */
+static bool make_bundles(struct edge_side *s, MPI_Comm comm, bool spread)
 {
     bool all = true;
     qsort(s->edge, (size_t)s->n, sizeof *s->edge, by_rank);
@@ -68,9 +69,9 @@ static bool make_bundles(struct edge_side *s, MPI_Comm comm)
         struct edge *e = &s->edge[i];
         bool first = i == 0 || e->rank != e[-1].rank;
         if (first) s->bundle[s->bundles++] = (struct edge_bundle){e, &s->header[i], 0};
-        e->peer = first ? node_peer_now(comm, e->rank) : e[-1].peer;
+        e->peer = spread ? NULL : first ? node_peer_now(comm, e->rank) : e[-1].peer;
         e->place = s->bundle[s->bundles - 1].n++;
-        all &= e->peer != NULL;
+        all &= spread || e->peer;
     }
     return all;
 }
@@ -99,7 +100,7 @@ static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
     if (topology == MPI_UNDEFINED) complete_edges(e, in);
     else if (topology == MPI_CART) cart_edges(e, comm, in);
     else if (!graph_edges(e, comm, topology == MPI_DIST_GRAPH, in, out)) return false;
-    return make_bundles(&e->in, comm) && make_bundles(&e->out, comm) && requests_alloc(e);
+    return make_bundles(&e->in, comm, e->spread) && make_bundles(&e->out, comm, e->spread) && requests_alloc(e);
 }
 
 static void side_free(struct edge_side *s)
@@ -142,6 +143,7 @@ struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e)
     struct neighbor_topology *copy = calloc(1, sizeof *copy);
     if (!copy) return NULL;
     copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags, copy->drivers = e->drivers;
+    copy->spread = e->spread;
     atomic_init(&copy->holders, 1);
     atomic_fetch_add(&e->holders, 1);
     if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && requests_alloc(copy)) return copy;
@@ -184,7 +186,7 @@ int neighbor_topology_agree(const void *mine, void *all, int n, MPI_Datatype typ
 static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, bool *driver)
 {
     *driver = true;
-    if (!node_all_armed(comm)) return;
+    if (!(e->spread ? pipeline_all(comm) : node_all_armed(comm))) return;
     MPI_Comm own = own_comm(comm);
     bool able = own != MPI_COMM_NULL && find_edges(e, comm, topology) && neighbor_nonblocking_ready();
     int vote[3] = {able, !driver_get(), driver_get() != NULL}, least[3] = {0, 1, 0};
@@ -195,26 +197,29 @@ static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, boo
     else if (own != MPI_COMM_NULL) PMPI_Comm_free(&own);
 }
 
-static bool ensure_key(void)
+static bool ensure_keys(void)
 {
+    int *const keys[] = {&key, &spread_key};
     pthread_mutex_lock(&lock);
-    if (key == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
+    for (int i = 0; i < 2; i++)
+        if (*keys[i] == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, keys[i], NULL);
     pthread_mutex_unlock(&lock);
-    return key != MPI_KEYVAL_INVALID;
+    return key != MPI_KEYVAL_INVALID && spread_key != MPI_KEYVAL_INVALID;
 }
 
-static bool find_attr(MPI_Comm comm, struct neighbor_topology **e)
+static bool find_attr(MPI_Comm comm, bool spread, struct neighbor_topology **e)
 {
     int found = 0;
     *e = NULL;
-    return comm != MPI_COMM_NULL && ensure_key() && PMPI_Comm_get_attr(comm, key, e, &found) == MPI_SUCCESS && found;
+    if (comm == MPI_COMM_NULL || !ensure_keys()) return false;
+    return PMPI_Comm_get_attr(comm, spread ? spread_key : key, e, &found) == MPI_SUCCESS && found;
 }
 
 /* Returns the edges with the ranks' decision on them (decide). The other ranks wait for this one. */
-static struct neighbor_topology *decided(MPI_Comm comm, int topology, bool *driver)
+static struct neighbor_topology *decided(MPI_Comm comm, int topology, bool spread, bool *driver)
 {
     struct neighbor_topology *e = reserve_get(sizeof *e);
-    e->comm = MPI_COMM_NULL;
+    e->comm = MPI_COMM_NULL, e->spread = spread;
     atomic_init(&e->holders, 1);
     decide(e, comm, topology, driver);
     return e;
@@ -222,15 +227,15 @@ static struct neighbor_topology *decided(MPI_Comm comm, int topology, bool *driv
 
 /* Holds the vote and keeps the result as an attribute. Keeps nothing if no rank has a driver, unless this is the
  * `last` vote. */
-static struct neighbor_topology *hold_vote(MPI_Comm comm, bool last)
+static struct neighbor_topology *hold_vote(MPI_Comm comm, bool spread, bool last)
 {
     int topology = MPI_UNDEFINED;
     bool driver;
-    if (comm == MPI_COMM_NULL || !ensure_key()) return NULL;
+    if (comm == MPI_COMM_NULL || !ensure_keys()) return NULL;
     if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
-    struct neighbor_topology *e = decided(comm, topology, &driver);
+    struct neighbor_topology *e = decided(comm, topology, spread, &driver);
     if (!last && !driver) return neighbor_topology_put(e), NULL;
-    if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS)
+    if (PMPI_Comm_set_attr(comm, spread ? spread_key : key, e) != MPI_SUCCESS)
         log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks have agreed");
     return e;
 }
@@ -243,19 +248,33 @@ static struct neighbor_topology *usable(struct neighbor_topology *e)
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm)
 {
     struct neighbor_topology *e;
-    return find_attr(comm, &e) ? usable(e) : NULL;
+    return find_attr(comm, false, &e) ? usable(e) : NULL;
 }
 
 struct neighbor_topology *neighbor_topology_of(MPI_Comm comm)
 {
     struct neighbor_topology *e;
-    return usable(find_attr(comm, &e) ? e : hold_vote(comm, true));
+    return usable(find_attr(comm, false, &e) ? e : hold_vote(comm, false, true));
+}
+
+/* Where the node's files suffice, or are refused, there is nothing to decide. All ranks find the same. */
+struct neighbor_topology *neighbor_topology_spread(MPI_Comm comm)
+{
+    struct neighbor_topology *e;
+    if (find_attr(comm, true, &e)) return usable(e);
+    bool may = comm != MPI_COMM_NULL && pipeline_get() && !node_all_armed(comm);
+    return may ? usable(hold_vote(comm, true, true)) : NULL;
+}
+
+bool edges_vote(void)
+{
+    return node_armed() || pipeline_get();
 }
 
 struct neighbor_topology *neighbor_topology_complete(MPI_Comm comm)
 {
     bool driver;
-    struct neighbor_topology *e = decided(comm, MPI_UNDEFINED, &driver);
+    struct neighbor_topology *e = decided(comm, MPI_UNDEFINED, false, &driver);
     if (usable(e)) return e;
     neighbor_topology_put(e);
     return NULL;
@@ -263,11 +282,13 @@ struct neighbor_topology *neighbor_topology_complete(MPI_Comm comm)
 
 void neighbor_topology_vote(MPI_Comm comm)
 {
-    hold_vote(comm, false);
+    hold_vote(comm, false, false);
 }
 
 void neighbor_topology_finish(void)
 {
+    neighbor_spread_finish();
     if (key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&key);
+    if (spread_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&spread_key);
     neighbor_nonblocking_finish();
 }

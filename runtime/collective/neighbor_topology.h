@@ -60,6 +60,7 @@ struct neighbor_topology {
     struct neighbor_topology *of;   /* the original if this is a copy, else NULL */
     atomic_int holders;         /* references: the communicator, and copies */
     MPI_Comm comm;              /* stridec's own, of the same ranks; MPI_COMM_NULL: the MPI does these calls */
+    bool spread;                /* the ranks are on several nodes: edges have no peers */
     int rank;
     int tags;                   /* number of tags that the MPI has */
     unsigned persistent;        /* operations initialised so far, equal on all ranks */
@@ -77,6 +78,11 @@ struct neighbor_topology {
 /* Returns the edges of comm, or NULL if the MPI does the call. All ranks of comm call it together: it may hold the
  * vote. */
 struct neighbor_topology *neighbor_topology_of(MPI_Comm comm);
+/* Returns the edges of a topology whose ranks are on several nodes, for messages in stream order alone; NULL if there
+ * is none, or where some rank does not run stridec. All ranks of comm call it together: at first it holds a vote. */
+struct neighbor_topology *neighbor_topology_spread(MPI_Comm comm);
+/* Returns true if a call that makes a persistent request may hold a vote, on all ranks of a communicator or on none. */
+bool edges_vote(void);
 /* Returns the edges without a vote; NULL if none was held. */
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
 /* Returns the complete graph of comm, the edges to the own rank included; NULL if a rank can't make it. All ranks of
@@ -91,6 +97,14 @@ void neighbor_topology_vote(MPI_Comm comm);
 struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e);
 void neighbor_topology_put(struct neighbor_topology *e);   /* e may be NULL */
 void neighbor_topology_finish(void);
+
+/* neighbor_nonblocking.c. Tags of one operation for the edges between two ranks: the first tag of persistent operation
+ * number `operation`, from 1 on; 0: of all nonblocking ones. */
+#define NEIGHBOR_TAGS 64
+int neighbor_tag(const struct neighbor_topology *e, unsigned operation);
+/* Keep, and free, types and layouts of edges that outlive their call: the application may free its own. */
+void neighbor_keep_types(struct edge_side *s);
+void neighbor_free_types(struct edge_side *s);
 
 /* neighbor_blocking.c. Returns true if the collective goes edge by edge: it has edges, and the MPI would not refuse
  * the arguments. Then neighbor_blocking_run does the call, or neighbor_nonblocking_make makes the persistent

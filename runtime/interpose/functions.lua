@@ -94,8 +94,10 @@ local function stub_args(list)
   return table.concat(texts, ", ")
 end
 
--- Notes a persistent message, which may be started in stream order (protocol/channel.h). `call` gives the result.
+-- Notes a persistent message or neighbourhood, which may be started in stream order (protocol/channel.h,
+-- collective/neighbor_spread.h). `call` gives the result.
 local function noted_call(f, call)
+  if f.row.edges and f.keep == "persistent" then return ("neighbor_spread_note(%s, &o, request)"):format(call) end
   if not f.name:find "^[BRS]*[Ss]end_init" and not f.name:find "^Recv_init" then return call end
   local peer, sends = "dest", f.name:find "end_init" ~= nil
   if not sends then peer = "source" end

@@ -75,21 +75,11 @@ int call_Stream_free(const struct next *next, MPIX_Stream *stream)
     return rc;
 }
 
-/* Returns true if all ranks of a communicator run stridec; the same on all that do. */
-static bool all_run(MPI_Comm comm)
-{
-    int size = 0;
-    if (node_all_armed(comm)) return true;
-    bool all = pipeline_get() && PMPI_Comm_size(comm, &size) == MPI_SUCCESS;
-    for (int i = 0; i < size && all; i++) all = pipeline_peer(comm, i) >= 0;
-    return all;
-}
-
 /* Ranks that run stridec agree whether one has a GPU's stream. Where others may have one, too, nobody asks. */
 static bool may_have_gpu(MPI_Comm comm, bool mine)
 {
     int gpu = mine, any = 1;
-    if (!all_run(comm)) return true;
+    if (!node_all_armed(comm) && !pipeline_all(comm)) return true;   /* some may not run stridec */
     return neighbor_topology_agree(&gpu, &any, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS || any;
 }
 

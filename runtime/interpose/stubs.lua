@@ -26,7 +26,7 @@ end
 local function takes_messages(args) return has_any(args, { source = true, message = true }) end
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
-local function by_edges(f) return f.row.edges end
+local function by_edges(f) return f.row.edges and (f.keep == "persistent" and "!edges_vote()" or "!node_armed()") end
 local function exchanges(f) return f.row.exchange end
 -- Returns true for those of which exchange_ended is to be told.
 local function counted(f) return exchanges(f) and f.keep ~= "request" end
@@ -245,7 +245,7 @@ function stub_begin(f, next, names)
   elseif collects(f) then
     check = ("driver_absent() %s %s"):format(check == "" and "&&" or "?",
       nothing_to_pack(f) .. (check == "" and "" or " : " .. check))
-    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
+    if by_edges(f) then check = ("%s && (%s)"):format(by_edges(f), check) end
   elseif check == "" then
     check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !rts_armed()" or "")
   else
@@ -256,7 +256,7 @@ function stub_begin(f, next, names)
     if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
     else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
     if has_any(f.args, { target_rank = true }) then check = ("!window_owned_any() && (%s)"):format(check) end
-    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
+    if by_edges(f) then check = ("%s && (%s)"):format(by_edges(f), check) end
   end
   for _, a in ipairs(f.args) do
     received = received or a.role == "status"
@@ -304,7 +304,7 @@ local CLOSE = {
 local BY_EDGES = {
   none = "    if (neighbor_blocking_take(&o)) return neighbor_blocking_run(&o);\n",
   request = "    if (neighbor_nonblocking_take(&o)) return neighbor_nonblocking_make(&o, request, false);\n",
-  persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_make(&o, request, true);\n",
+  persistent = "    if (neighbor_spread_take(&o)) return neighbor_nonblocking_make(&o, request, true);\n",
 }
 
 local BY_EXCHANGE = "    if (exchange_take(&o)) return exchange_run(&o, %s);\n"
@@ -427,7 +427,7 @@ if what == "next.h" then
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
   io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
-           '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
+           '#include "collective/neighbor_spread.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/observed.h"\n#include "hostpack/host_pack.h"\n',
            '#include "next.h"\n#include "node/segment.h"\n#include "protocol/channel.h"\n',
            '#include "collective/window.h"\n#include "datatype/type_filter.h"\n#include <dlfcn.h>\n',

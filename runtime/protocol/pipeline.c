@@ -36,6 +36,14 @@ int pipeline_peer(MPI_Comm comm, int rank)
     return p && world < p->size ? world : -1;
 }
 
+bool pipeline_all(MPI_Comm comm)
+{
+    int size = 0;
+    bool all = pipeline_get() && PMPI_Comm_size(comm, &size) == MPI_SUCCESS;
+    for (int i = 0; i < size && all; i++) all = pipeline_peer(comm, i) >= 0;
+    return all;
+}
+
 void pipeline_name(struct rts *d, uint32_t tag, int64_t bytes, int64_t chunk)
 {
     int64_t most = (bytes + CHUNKS_MOST - 1) / CHUNKS_MOST;

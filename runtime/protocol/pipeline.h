@@ -24,6 +24,8 @@ const struct pipeline *pipeline_get(void);
 void pipeline_try(const struct chunk_params *p);
 /* Returns the pipeline's rank of `rank` in comm, or -1 if there is none. */
 int pipeline_peer(MPI_Comm comm, int rank);
+/* Returns true if all ranks of comm have agreed: they run stridec. The same on all ranks that do. */
+bool pipeline_all(MPI_Comm comm);
 /* Fills d as the RTS of a message in chunks. */
 void pipeline_name(struct rts *d, uint32_t tag, int64_t bytes, int64_t chunk);
 /* Returns true if d is such an RTS. */
