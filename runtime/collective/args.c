@@ -199,8 +199,8 @@ static bool mpi_reads_part(const struct args_set *o, const struct arg *p)
 }
 
 /* Returns true for a reduction too short for kernels (exchange_reduce.h) on an MPI that makes it on the host: pinned
- * memory is quicker. MPI_Allreduce of 1 and 16 KiB, two H200s, OSU: 20 and 33
- * us, by Open MPI 4.1 with CUDA alone 28 and 51. */
+ * memory is quicker. OSU's Allreduce of 1 and 16 KiB, two H200s, Open MPI 4.1 with CUDA: 24 and 37 us, it alone 31 and
+ * 65. */
 static bool reduces_on_host(const struct args_set *o, const struct arg_piece *piece)
 {
     return REDUCES_ON_HOST && o->how == ARGS_STAGED && piece->bytes < EXCHANGE_REDUCE_LEAST;
