@@ -334,6 +334,7 @@ int main(int argc, char **argv)
 {
     eager = getenv("SIMGPU_EAGER") != NULL;
     program = argv[0];
+    unsetenv("SIMGPU_KEEP");   /* it compiles without a compiler, too, and must fail */
     if (argc > 1) return scenario(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocation),
