@@ -5,7 +5,7 @@
  * Ranks form a 3-D grid (MPI_Dims_create), rank r on GPU r modulo their number. Each way is checked cell by cell on
  * every rank, when new and when warm; its time is the median over exchanges, each begun by all at once, of the rank
  * that took longest. "stream order" is stridec_exchange_on, "one graph" the launch of a graph that
- * holds them; both wait for their stream in the end. So do graphs of a kernel that computes, alone and with the halo.
+ * holds it; both wait for their stream in the end. So do graphs of a kernel that computes, alone and with the halo.
  * "link" exchanges by kernels that write into the other ranks' memory, "link, reading" by kernels that read it, without
  * the MPI: bounds for the rest; "a kernel and the link" is the reading one behind the kernel that computes. Without
  * stridec only ways that the MPI can go are measured, and rows say "the MPI alone". "peer_GB_s" is the rate of copies

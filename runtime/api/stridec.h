@@ -1,13 +1,13 @@
 /* stridec.h: optional calls of stridec beside MPI. Nothing is linked: without libstridec.so (`stridec run` or
  * LD_PRELOAD) each call returns STRIDEC_ABSENT. C11 and C++11, with gcc or clang; before glibc 2.34 link with -ldl.
  *
- *   stridec_register   exchanges layouts and makes kernels ahead, so that the first message is as fast as later ones
- *   stridec_pack_on    pack and unpack device memory like MPI_Pack and MPI_Unpack, but on a CUDA stream of the program:
- *   stridec_unpack_on  in stream order, and without waiting
+ *   stridec_register     exchanges layouts and makes kernels ahead, so that the first message is as fast as later ones
+ *   stridec_pack_on      pack and unpack device memory like MPI_Pack and MPI_Unpack, but on a CUDA stream of the
+ *   stridec_unpack_on    program: in stream order, and without waiting
  *   stridec_start_on     start and complete persistent requests on a CUDA stream: within a node no host takes part, and
  *   stridec_wait_on      a CUDA graph may hold both
  *   stridec_exchange_on  does both, by a kernel fewer
- *   stridec_query      tells which path a message will take, and why
+ *   stridec_query        tells which path a message will take, and why
  *
  * Sizes are in bytes; counts are elements of a datatype. Calls are allowed between MPI_Init and MPI_Finalize, from
  * any thread that may call MPI; stridec_register is a collective call. No call keeps a pointer or handle that it was

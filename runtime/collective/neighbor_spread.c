@@ -60,7 +60,7 @@ static struct neighbor_messages *end(struct spread *s)
 bool neighbor_spread_take(struct args_set *o)
 {
     if (neighbor_blocking_take(o)) return true;
-    neighbor_topology_spread(o->comm);
+    o->edges = neighbor_topology_spread(o->comm);
     return false;
 }
 
@@ -80,11 +80,9 @@ static struct spread *describe(struct neighbor_topology *e, const struct args_se
 
 int neighbor_spread_note(int rc, const struct args_set *o, const MPI_Request *request)
 {
-    struct neighbor_topology *e = rc == MPI_SUCCESS ? neighbor_topology_spread(o->comm) : NULL;
-    struct args_set by_edges = *o;
-    by_edges.edges = e;
-    if (!e || !neighbor_exchange_valid(&by_edges)) return rc;
-    struct spread *s = describe(e, &by_edges), *before = take_out(*request);
+    struct neighbor_topology *e = o->edges;
+    if (rc != MPI_SUCCESS || !e || !neighbor_exchange_valid(o)) return rc;
+    struct spread *s = describe(e, o), *before = take_out(*request);
     if (before) neighbor_messages_free(end(before));   /* a handle that was freed and is used again */
     if (!s) log_fatal("no memory for a neighbourhood collective that the other ranks may start in stream order");
     e->persistent++;

@@ -257,7 +257,7 @@ struct neighbor_topology *neighbor_topology_of(MPI_Comm comm)
     return usable(find_attr(comm, false, &e) ? e : hold_vote(comm, false, true));
 }
 
-/* Where the node's files suffice, or are refused, there is nothing to decide. All ranks find the same. */
+/* Holds no vote if all ranks are on this node: neighbor_topology_of has decided then. All ranks find the same. */
 struct neighbor_topology *neighbor_topology_spread(MPI_Comm comm)
 {
     struct neighbor_topology *e;

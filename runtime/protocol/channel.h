@@ -90,7 +90,7 @@ struct channel *channels_next_plain(void);
 struct channel **channels_started(CUstream stream, bool captured, int more, int *n);
 
 /* Enqueue on a stream of the program's the start, or the rest, of the messages of bound and posted channels, and note a
- * start. `together`: channels_wait follows at once, and enqueues the start of those that are bound, too. Receives that
+ * start. `together`: all are bound; channels_wait follows at once, and enqueues the start, too. Receives that
  * were moved before are ignored. Return 0 or -1 (logged). */
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together);
 int channels_wait(struct channel *const channels[], int n, CUstream stream);

@@ -315,19 +315,12 @@ static int enqueue(int (*bound)(struct flags *f, struct channel *const channels[
     return result;
 }
 
-/* Leaves the start to the wait. */
-static int start_later(struct flags *f, struct channel *const channels[], int n)
-{
-    (void)f;
-    for (int i = 0; i < n; i++) channels[i]->untold = !channels[i]->nothing && channels[i]->call.sends;
-    return 0;
-}
-
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together)
 {
-    int result = enqueue(together ? start_later : start_entered, posts_start, channels, n, stream);
+    int result = together ? 0 : enqueue(start_entered, posts_start, channels, n, stream);
     for (int i = 0; i < n && !result; i++) {
         struct channel *c = channels[i];
+        c->untold = together && !c->nothing && c->call.sends;
         c->stream = stream, c->captured = captured, c->message = c->post ? MESSAGE_POSTED : MESSAGE_LATER;
     }
     return result;

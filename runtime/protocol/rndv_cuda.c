@@ -14,13 +14,22 @@ void rndv_describe(struct slot *s, struct device *d, const struct ipc_export *e,
     SLOT_SET(s->layout, layout);
 }
 
+/* Writes how many bytes, of which elements, the memory that rndv_describe tells of holds. No chunk flags are there. */
+static void describe_elements(struct slot *s, int64_t bytes, int64_t count, int64_t extent)
+{
+    SLOT_SET(s->bytes, bytes);
+    SLOT_SET(s->count, count);
+    SLOT_SET(s->extent, extent);
+    SLOT_SET(s->chunk, 0);
+}
+
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
     const struct typed_buffer *p = o->tbuf;
     rndv_describe(s, p->device, e, user, layout);
-    s->next = 0, s->bytes = p->bytes;
-    s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
+    describe_elements(s, p->bytes, p->count, p->layout->extent);
+    s->next = 0;
     atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ready, o->pushes ? 0 : p->bytes, memory_order_relaxed);
 }
@@ -68,10 +77,7 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     if (!e->synchronous && site->drained != d && ipc_export_drain(d)) return false;
     if (!e->synchronous) site->drained = d;
     rndv_describe(s, d, e, (uint64_t)part->tree->off, layout);
-    SLOT_SET(s->bytes, part->size);
-    SLOT_SET(s->count, 1);
-    SLOT_SET(s->extent, part->extent);
-    SLOT_SET(s->chunk, 0);
+    describe_elements(s, part->size, 1, part->extent);
     return true;
 }
 

@@ -74,10 +74,9 @@ bool rndv_send_slots(struct rndv_send *o, int n)
     bool all = true;
     spinlock_enter(&spin_lock);
     struct slot *last = o->slot;
-    for (; n && all; n--) {
+    for (; n; n--) {
         struct slot *s = any_free() ? take_one(o) : NULL;
-        all = s != NULL;
-        if (!s) break;
+        if (!(all = s != NULL)) break;
         if (!o->more) o->more = s;
         SLOT_SET(last->next, (uint16_t)(s - node_own()->slot + 1));
         last = s;

@@ -245,8 +245,8 @@ static void counted(const struct kind *k, struct field *f)
     if (before.simulated) expect_equal(after.launches - before.launches, 2, "launches of a step");
 }
 
-/* A request that the MPI starts, as without stridec's calls, and one that nobody starts. Of two ranks on a ring Open MPI
- * 4.1 takes the one neighbour's message for the other's. */
+/* Runs a request that the MPI starts, as without stridec's calls, and makes one that nobody starts. Of two ranks on a
+ * ring Open MPI 4.1 takes the one neighbour's message for the other's. */
 static void by_mpi(const struct kind *k)
 {
     struct field f[2];

@@ -1,6 +1,7 @@
 /* stream_order.c: persistent messages in the order of a CUDA stream (stridec_start_on, stridec_wait_on; ranks by turns
- * take both as stridec_exchange_on): what the stream wrote before is sent, what it reads later has arrived, in graphs that are launched again too. "plain": where
- * the MPI must carry them the calls say so, and the bytes are the same. "absent": so they do without the library.
+ * take both as stridec_exchange_on): what the stream wrote before is sent, what it reads later has arrived, in graphs
+ * that are launched again too. "plain": where the MPI must carry them the calls say so, and the bytes are the same.
+ * "absent": so they do without the library.
  * "posted": to other nodes so they do the first time; then a thread passes the packed bytes to the MPI when the stream
  * comes to them. "told": a sender leaves messages to the host, which tells the receiver of chunks. "launches N": so
  * many launches of a graph without any wait, by which each rank's data go round the ring. "gpus": a GPU for each rank,
@@ -133,13 +134,16 @@ static void steps(int sent, int received)
     ring_free(&r);
 }
 
-/* What takes a kernel for the start and one for the rest is one kernel in one call. */
+/* Counts kernels: a start and a wait take two, an exchange takes one. */
 static void one_kernel(void)
 {
     struct resources at[3];
     struct ring r;
     ring_make(&r, 1, 1, 5);
-    for (int i = 0; i < 2; i++) ring_fill(&r), ring_copy(&r), exchange(&r, i), ring_check(&r, "before kernels are counted");
+    for (int i = 0; i < 2; i++) {
+        ring_fill(&r), ring_copy(&r), exchange(&r, i);
+        ring_check(&r, "before kernels are counted");
+    }
     ring_fill(&r), ring_copy(&r);
     cudaStreamSynchronize(stream), MPI_Barrier(check_comm);
     resources_now(&at[0]);

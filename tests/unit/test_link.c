@@ -550,7 +550,7 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/stridec-link-XXXXXX", command[64];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faces), cmocka_unit_test(lists),    cmocka_unit_test(ways),          cmocka_unit_test(pairs),
-        cmocka_unit_test(large), cmocka_unit_test(anything), cmocka_unit_test(together),      cmocka_unit_test(new_pair),
+        cmocka_unit_test(large), cmocka_unit_test(anything), cmocka_unit_test(together), cmocka_unit_test(new_pair),
         cmocka_unit_test(without_nvrtc),
     };
     setenv("SIMGPU_EAGER", "1", 0);

@@ -66,8 +66,8 @@ def wait_on(requests, stream=None):
 
 
 def exchange_on(requests, stream=None):
-    """Starts and completes persistent requests in the order of a CUDA stream: start_on, then wait_on, where nothing is to
-    be enqueued between them. On a node that is a kernel fewer.
+    """Starts and completes persistent requests in the order of a CUDA stream: start_on, then wait_on, where nothing is
+    to be enqueued between them. On a node that is a kernel fewer.
 
     Takes, returns and raises what start_on does.
     """
