@@ -55,7 +55,8 @@ struct gen_plan {
                                     element's packed size included; 64: no limit */
     struct {
         int threads, words_per_thread, word[2];
-    } marked;                    /* of stridec_pack_marked and stridec_unpack_marked; zeros: there are none */
+    } marked;                    /* of stridec_pack_marked and stridec_unpack_marked, or of stridec_link_marked; zeros:
+                                    there are none */
 };
 
 struct gen_kernel {
@@ -243,6 +244,20 @@ struct stridec_exchange {
     uint32_t ready, sets, ends, begins;
     uint64_t at[GEN_EXCHANGE_WORDS];
     struct stridec_link job[GEN_EXCHANGE_LINKS];
+};
+
+/* The argument of stridec_link_marked, an entry of the module of lists: one nest, told by one link, or by two where the
+ * last is a tail in narrower words, from or to packed bytes that a kernel of another GPU writes or reads at the same
+ * time. Blocks take the packed bytes in their order, and the last one the tail. Packing, block i sets mark number i;
+ * unpacking, a block first waits for the marks of its bytes. templates/link_list.cu declares the same. */
+struct stridec_link_marked {
+    uint64_t done, ticket;          /* as in stridec_launch */
+    uint64_t late, late_ticket;     /* as `done` of stridec_launch where a kernel waits for marks */
+    uint64_t marks, mark;           /* as in stridec_launch; so are */
+    int64_t chunk, patience;
+    int64_t bytes;                  /* packed */
+    uint32_t packs, n, blocks;      /* packs: 1, or 0; links; blocks of the first link */
+    struct stridec_link job[2];     /* both with first = 0 */
 };
 
 /*

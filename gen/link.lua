@@ -29,7 +29,9 @@ end
 
 -- Many chains of strides at once, told by numbers.
 function link.list(target)
-  return make(target, JOBS, WORD_MAX, EACH, 32, ("lists of links; up to %d in the argument"):format(JOBS[1]))
+  local p = make(target, JOBS, WORD_MAX, EACH, 32, ("lists of links; up to %d in the argument"):format(JOBS[1]))
+  p.marked = { each = EACH, threads = THREADS, pack = WORD_MAX, unpack = WORD_MAX, pace = 0 }   -- stridec_link_marked
+  return p
 end
 
 local function side_of(tree)

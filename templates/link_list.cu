@@ -228,3 +228,49 @@ stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
         *(volatile unsigned int *)a.at[a.ready + a.sets + threadIdx.x] = 0;
     }
 }
+
+/* A nest from or to packed bytes, in step with another GPU's kernel: struct stridec_link_marked of gen/gen.h. */
+struct stridec_link_marks {
+    unsigned long long done, ticket;
+    unsigned long long late, late_ticket;
+    unsigned long long marks, mark;
+    long long chunk, patience;
+    long long bytes;
+    unsigned int packs, n, blocks;
+    struct stridec_link job[2];
+};
+
+/* Waits for the marks of packed bytes `first` to `past`, a thread for each. A thread that waits longer than `patience`
+ * waits for no other, and tells all; what is moved is then worth nothing. */
+static __device__ __forceinline__ void stridec_link_await(const stridec_link_marks &a, long long first, long long past,
+                                                          bool &late)
+{
+    volatile unsigned int *const told = (volatile unsigned int *)a.late;
+    const long long begun = stridec_clock();
+    for (long long i = first / a.chunk + threadIdx.x; i * a.chunk < past && !late; i += blockDim.x) {
+        for (int looks = 1; !late && stridec_mark_read((const unsigned long long *)a.marks + i) != a.mark; looks++) {
+            late = stridec_clock() - begun > a.patience;
+            if (looks % 32 == 16) late = late || *told == (unsigned int)a.late_ticket;
+        }
+        if (late) *told = (unsigned int)a.late_ticket;
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads), 4)
+stridec_link_marked(const STRIDEC_IN_PLACE stridec_link_marks a)
+{
+    const long long bytes = (long long)(STRIDEC_THREADS * STRIDEC_EACH) << (a.job[0].code >> 23 & 7);
+    bool late = false;
+    for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x) {
+        const bool last = block == a.blocks - 1;
+        const long long first = block * bytes;
+        if (!a.packs) stridec_link_await(a, first, last ? a.bytes : first + bytes, late);
+#pragma unroll 1
+        for (unsigned int i = 0; i < (last ? a.n : 1); i++) stridec_link_move<false>(a.job[i], i ? 0 : block);
+        if (!a.packs) continue;
+        __syncthreads();
+        if (threadIdx.x == 0) stridec_mark_write((unsigned long long *)a.marks + block, a.mark);
+    }
+    stridec_done(a);
+}

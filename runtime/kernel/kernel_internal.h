@@ -12,6 +12,7 @@
 enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_COPY, ORIGIN_FAILED, ORIGINS };
 
 #define MODULE_GRAPHS 4
+#define MARKS_PATIENCE_US 200   /* how long a kernel waits for one chunk flag */
 enum { ENTRY_FLAGGED = GEN_WORDS_MAX, ENTRIES };
 struct graph;
 
@@ -170,6 +171,10 @@ uint64_t launch_program(struct kernel *k, struct device *d);
  * 1 if not possible now, else kernel_move's result. */
 int launch_numbers(struct kernel *k, struct module *special, struct device *d, struct stream *s,
                    const struct kernel_job *job, int *launches);
+/* Do what kernel_chunk and kernel_move_flagged do, of regular kernels, by the module for typed copies. */
+int64_t launch_numbers_chunk(const struct kernel *k, struct device *d, const struct kernel_job *job);
+int launch_numbers_flagged(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                           const struct marks *marks, uint32_t *late, int *launches);
 
 /* launch_graph.c. Enqueues one kernel of m as a graph, on m's entered device. Returns false if that is not possible. */
 bool launch_graph(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,

@@ -35,18 +35,21 @@
 #include "base/env.h"
 #include "kernel_internal.h"
 
-#define PATIENCE_US 200
 #define CHUNK_BYTES_MAX ((int64_t)64 << 10)   /* bytes: larger ones would leave few chunks in a message (rndv_push.c) */
 #define LONG ((int64_t)8 << 20)          /* bytes: longer jobs use chunks of at least LONG_CHUNK_MIN */
 #define LONG_CHUNK_MIN ((int64_t)4 << 10)    /* bytes: 12 MiB of 32 B takes 53 us, with 2 KiB 60, with 8 KiB 56 */
 #define THREADS_UNDER_WAY 65536          /* that pack; twice as many unpack, because they wait for the link */
 
-/* Returns the module or NULL; NULL with STRIDEC_SM_LIMIT: the other side, without a limit, would wait too long. */
+/* Returns false with STRIDEC_SM_LIMIT: the other side, without a limit, would wait too long. */
+static bool may_mark(void)
+{
+    return env_get()->engine == ENV_ENGINE_AUTO && !env_get()->sm_limit;
+}
+
+/* Returns the module or NULL. */
 static struct module *marked(struct kernel *k, struct device *d)
 {
-    const struct env *env = env_get();
-    if (k->family == GEN_GENERIC || k->family == GEN_CONTIGUOUS || env->engine != ENV_ENGINE_AUTO || env->sm_limit)
-        return NULL;
+    if (k->family == GEN_GENERIC || k->family == GEN_CONTIGUOUS) return NULL;
     struct module *m = module_of(kernel_code(k), d);
     if (!m || (module_stage(m) == STAGE_NONE && !kernel_special_first(k))) return NULL;
     return module_request(m) == STAGE_READY && m->plan.marked.threads ? m : NULL;
@@ -63,8 +66,8 @@ static bool suits(const struct module *m, const struct kernel *k, const struct k
 
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job)
 {
-    struct module *m = marked(k, d);
-    if (!m) return 0;
+    struct module *m = may_mark() ? marked(k, d) : NULL;
+    if (!m) return may_mark() && kernel_is_regular(k) ? launch_numbers_chunk(k, d, job) : 0;
     const int *of = m->plan.marked.word;
     int word = of[GEN_PACK] > of[GEN_UNPACK] ? of[GEN_PACK] : of[GEN_UNPACK];
     int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word;
@@ -83,15 +86,22 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
                         const struct marks *marks, uint32_t *late, int *launches)
 {
     struct kernel_job job = *of;
-    struct module *m = marked(k, d), *own = m ? module_of(k, d) : NULL;
+    struct module *m = may_mark() ? marked(k, d) : NULL, *own = m ? module_of(k, d) : NULL;
     uint64_t lists = 0, ticket = 0;
     launch_skip(&job, k->size);
+    if (!m && may_mark() && kernel_is_regular(k)) {
+        struct module *special = k->family != GEN_CONTIGUOUS && kernel_special_due(k, job.end / k->word)
+                                     ? module_of(kernel_code(k), d)
+                                     : NULL;
+        if (special) module_request(special);
+        return launch_numbers_flagged(k, d, s, &job, marks, late, launches);
+    }
     if (!own || !suits(m, k, &job, marks->chunk)) return 1;
     if (form_has_lists(k->form) && !(lists = module_lists(own))) return 1;
     struct stridec_launch a = {.packed = job.packed, .user = job.user, .extent = job.extent, .begin = job.begin,
                                .end = job.end, .wrap = launch_wraps(k->tree, job.extent, job.end), .program = lists,
                                .marks = marks->at, .mark = marks->value, .chunk = marks->chunk,
-                               .patience = device_us_to_clocks(d, PATIENCE_US)};
+                               .patience = device_us_to_clocks(d, MARKS_PATIENCE_US)};
     if (job.direction == KERNEL_UNPACK && !(a.done = stream_late_flag(d, s, &ticket))) return 1;
     a.ticket = ticket;
     if (late) *late = (uint32_t)ticket;

@@ -196,7 +196,7 @@ static CUresult find_entries(struct module *m, CUmodule handle)
     if (r == CUDA_SUCCESS && m->kernel == &kernel_typed_copy)
         r = driver_get()->cuModuleGetFunction(&m->exchange, handle, "stridec_exchange");
     for (int i = 0; i < 2 && m->plan.marked.threads && r == CUDA_SUCCESS; i++) {
-        snprintf(name, sizeof name, "stridec_%s_marked", i == KERNEL_PACK ? "pack" : "unpack");
+        snprintf(name, sizeof name, "stridec_%s_marked", one ? "link" : i == KERNEL_PACK ? "pack" : "unpack");
         r = driver_get()->cuModuleGetFunction(&m->entry[i][ENTRY_FLAGGED], handle, name);
     }
     return r;

@@ -179,18 +179,37 @@ static uint32_t probe_of(struct device *d)
     return made ? number : PROBES;
 }
 
-/* The allocations shared last, most likely the next too: a message may lie in many. */
+/* Returns the number of the device's probe; PROBES if there is none. Any thread. */
+static uint32_t probe_made(const struct device *d)
+{
+    uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++)
+        if (probes[i].device == d) return i;
+    return PROBES;
+}
+
+void ipc_export_prepare(struct device *d)
+{
+    if (probe_made(d) < PROBES) return;
+    pthread_mutex_lock(&lock);
+    probe_of(d);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The allocations asked for last, most likely the next too: a message may lie in many. */
 #define LATELY 64
 static struct {
     struct spinlock spin_lock;
     unsigned next, found;   /* the oldest one, and the one found last */
     struct lately {
         struct device *device;
+        bool shared;
         struct ipc_export export;
     } of[LATELY];
 } lately;
 
-static bool share_recent(const struct device *d, struct ipc_export *e)
+/* Returns true if it is known whether CUDA shares e's allocation: sets *shared, and *e if it does. */
+static bool share_recent(const struct device *d, struct ipc_export *e, bool *shared)
 {
     const struct lately *same = NULL;
     spinlock_enter(&lately.spin_lock);
@@ -198,32 +217,35 @@ static bool share_recent(const struct device *d, struct ipc_export *e)
         const struct lately *l = &lately.of[(lately.found + i) % LATELY];
         if (l->device == d && l->export.id == e->id && l->export.start == e->start) lately.found += i, same = l;
     }
-    if (same) *e = same->export;
+    if (same) *shared = same->shared;
+    if (same && same->shared) *e = same->export;
     spinlock_leave(&lately.spin_lock);
     return same;
 }
 
-static void remember(struct device *d, const struct ipc_export *e)
+static void remember(struct device *d, const struct ipc_export *e, bool shared)
 {
     spinlock_enter(&lately.spin_lock);
-    lately.of[lately.next++ % LATELY] = (struct lately){d, *e};
+    lately.of[lately.next++ % LATELY] = (struct lately){d, shared, *e};
     spinlock_leave(&lately.spin_lock);
 }
 
 /* Gets the handle of e. Unless `first` is NULL, the first use sets *first to true and shares nothing. */
 static bool share(struct device *d, struct ipc_export *e, bool *first)
 {
-    if (share_recent(d, e)) return true;
+    bool shared = false;
+    if (share_recent(d, e, &shared)) return shared;
     pthread_mutex_lock(&lock);
     struct handle *h = handle_of(e);
     e->probe = probe_of(d);   /* memory that can't be shared may be packed into memory that can */
     if (h && !h->asked && first && !h->met) *first = h->met = true;
     else if (h && !h->asked) ask_handle(d, h);
-    bool shared = h && h->shared;
+    bool asked = h && h->asked && e->probe < PROBES;
+    shared = asked && h->shared;
     if (shared) e->handle = h->handle, e->synchronous = h->synchronous;
     pthread_mutex_unlock(&lock);
-    if (shared && e->probe < PROBES) remember(d, e);
-    return shared && e->probe < PROBES;
+    if (asked) remember(d, e, shared);
+    return shared;
 }
 
 /* Gets the export of a range of mapped memory. */
@@ -254,15 +276,6 @@ bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_
 static bool accepts(const struct peer *p, uint32_t probe)
 {
     return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
-}
-
-/* Returns the number of the device's probe; PROBES if there is none. Any thread. */
-static uint32_t probe_made(const struct device *d)
-{
-    uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
-    for (uint32_t i = 0; i < n; i++)
-        if (probes[i].device == d) return i;
-    return PROBES;
 }
 
 bool ipc_export_probed(struct device *d, const struct peer *p)

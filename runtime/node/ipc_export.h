@@ -24,6 +24,8 @@ static inline bool ipc_export_holds(const struct ipc_export *e, uint64_t address
 {
     return address - e->start <= e->span && (uint64_t)bytes <= e->span - (address - e->start);
 }
+/* Makes a probe in the memory of d, unless there is one. */
+void ipc_export_prepare(struct device *d);
 /* Returns false if d has a probe that the peer has not read yet. */
 bool ipc_export_probed(struct device *d, const struct peer *p);
 /* Returns true if the peer has read a probe in the memory of d. */

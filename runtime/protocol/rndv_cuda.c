@@ -129,9 +129,10 @@ static bool post(struct rndv_send *o, struct rndv_send_site *site)
     struct device *d = o->tbuf->device;
     if (!progress_thread_start(rndv_send_serve)) return false;
     bool there = !site->moves && (fill(o, site) || fill_parts(o, site));
+    if (!there) ipc_export_prepare(d);   /* what the peer can't open never asked for a probe */
     if (!there && !o->reserved && !ipc_export_readable(d, o->peer)) return false;
     /* From an allocation that the peer can't open. */
-    if (!there && !site->moves && site->feeds) rndv_push_prepare(o, true);
+    if (!there && !site->moves && site->feeds) rndv_push_prepare(o, false);
     bool packs = !o->pushes && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     rndv_send_publish(o);
     return ((packs || !there) && rndv_send_move_away(o, false)) || there || o->pushes;

@@ -100,7 +100,8 @@ void layouts_of_ints(struct layout lists[LISTS]);
 
 /* ---- memory (memory.c) ---- */
 
-enum mem_kind { MEM_HOST, MEM_DEVICE, MEM_MANAGED, MEM_PINNED, MEM_KINDS };
+/* MEM_POOL: of cudaMallocAsync. */
+enum mem_kind { MEM_HOST, MEM_DEVICE, MEM_MANAGED, MEM_PINNED, MEM_POOL, MEM_KINDS };
 extern const char *const mem_name[MEM_KINDS];
 void *mem_alloc(enum mem_kind kind, size_t bytes); /* aborts the run when there is none */
 void mem_free(enum mem_kind kind, void *p);

@@ -8,6 +8,13 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart
  * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart broken
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart
+ * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart limited
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 pools
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart pools
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart pools launches
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart pools
+ *
+ * "limited": the receiver keeps to some multiprocessors, and waits on none. "pools": of any layout and length, in memory that no other process can open.
  */
 #include "check.h"
 #include "offers.h"
@@ -22,6 +29,7 @@
 #define BROKEN 12   /* messages */
 
 static uint64_t salt = 20;
+static enum mem_kind kind = MEM_DEVICE;   /* of all buffers */
 static int64_t waits;   /* of the last message, for the driver */
 
 /* ---- layouts of 4-byte words, so that any may be received as any ---- */
@@ -114,6 +122,24 @@ static const struct {
 #define FIRST 200   /* ints */
 #define CASES (sizeof cases / sizeof *cases)
 
+/* Regular layouts of any length go in step by the kernel that serves all of them, with a tail or without. */
+static const struct {
+    const char *name;
+    maker *sent, *received;
+    int blocks;
+} pooled[] = {
+    {"4 KB in one block", touching, touching, 1000},
+    {"as every other int", touching, every_other, 1000},
+    {"every other int, as one block", every_other, touching, 5001},
+    {"1.2 MB in one block with a tail", touching, touching, 300001},
+    {"sectors", sectors, sectors, 8 * 5001},
+    {"sectors into every other int", sectors, every_other, 8 * 5001},
+    {"pairs", pairs, pairs, 4 * 5001},
+    {"shorts", narrow, narrow, 3001},
+    {"9 MiB in one block", touching, touching, 9 << 18},
+};
+#define POOLED (sizeof pooled / sizeof *pooled)
+
 static void make(struct layout *l, maker *m, int blocks, int count, const char *name)
 {
     MPI_Datatype t = m(blocks);
@@ -136,7 +162,7 @@ static int64_t pass(int sender, const struct layout *sent, const struct layout *
     struct buf b;
     const struct layout *own = my_rank == sender ? sent : received;
     salt++;
-    buf_make(&b, MEM_DEVICE, own, 0, my_rank == sender ? salt : 1);
+    buf_make(&b, kind, own, 0, my_rank == sender ? salt : 1);
     meet(sender, &b);
     MPI_Barrier(check_comm);
     resources_now(&before);
@@ -178,6 +204,30 @@ static void takes(int rank, int want, maker *sent, maker *received, int blocks, 
     if (my_rank == rank) expect(waits <= most, "%d waits for the driver, not %d", (int)waits, (int)most);
     layout_free(&from), layout_free(&to);
     report("%s", what);
+}
+
+/* Rank 0 has sent so many bytes in chunks that it marked, lately. */
+static bool was_marked(int64_t bytes)
+{
+    bool marked = false;
+    struct node_file *f = host_mode ? NULL : offers_file(0);
+    for (int i = 0; f && i < SLOTS_STEP; i++) marked |= f->slot[i].bytes == bytes && f->slot[i].chunk;
+    return marked;
+}
+
+static void pools(bool launches)
+{
+    for (size_t i = 0; i < POOLED; i++) {
+        struct layout sent, received;
+        make(&sent, pooled[i].sent, pooled[i].blocks, 1, pooled[i].name);
+        make(&received, pooled[i].received, pooled[i].blocks, 1, pooled[i].name);
+        for (int n = 0; n < 2 * ROUNDS && !launches; n++) pass(n % 2, &sent, &received, pooled[i].name);
+        for (int rank = 0; rank < 2 && launches; rank++)
+            takes(rank, 1, pooled[i].sent, pooled[i].received, pooled[i].blocks, pooled[i].name);
+        if (launches && my_rank == 0) expect(was_marked(sent.bytes), "%lld bytes were not marked", (long long)sent.bytes);
+        layout_free(&sent), layout_free(&received);
+        report("%s", pooled[i].name);
+    }
 }
 
 /* The sender has no second stream, which it packs in turn with: what it does not pack never arrives as if it were right. */
@@ -241,8 +291,7 @@ static void fields(bool apart)
             for (int k = 0; k < 2 * INTS; k++) wrong += is[k] != (k % 2 ? -1 : (n * 2 + i) * 2 * INTS + k);
             expect(!wrong, "%d ints of field %d are wrong in message %d", wrong, i, n);
         }
-        struct node_file *f = my_rank || host_mode ? NULL : offers_file(0);
-        for (int i = 0; f && i < SLOTS_STEP; i++) marked |= f->slot[i].bytes == 2 * INTS * 4 && f->slot[i].chunk;
+        marked |= my_rank == 0 && was_marked(2 * INTS * 4);
         int over = marked || (!my_rank && !within(&since, SECONDS));
         MPI_Allreduce(&over, &any, 1, MPI_INT, MPI_MAX, check_comm);
     }
@@ -254,18 +303,30 @@ static void fields(bool apart)
 
 int main(int argc, char **argv)
 {
-    bool apart = false, launches = false, broken = false;
+    bool apart = false, launches = false, broken = false, pool = false, limited = false;
     struct resources r;
     for (int i = 1; i < argc; i++) {
         apart |= !strcmp(argv[i], "apart"), launches |= !strcmp(argv[i], "launches");
-        broken |= !strcmp(argv[i], "broken");
+        limited |= !strcmp(argv[i], "limited");
+        broken |= !strcmp(argv[i], "broken"), pool |= !strcmp(argv[i], "pools");
     }
     if (broken && rank_given() == 0) setenv("SIMGPU_FAIL", "cuStreamCreateWithPriority:2+,cuStreamCreate", 1);
+    if (limited && rank_given() == 1) setenv("STRIDEC_SM_LIMIT", "8", 1);
     check_start(&argc, &argv, -1);
     if (apart && !host_mode) cudaSetDevice(my_rank);
     resources_now(&r);
     if (broken) {
         if (r.simulated) broken_sender();
+        return check_finish();
+    }
+    if (limited && r.simulated) {
+        takes(0, 1, every_other, touching, 5 << 18, "a sender marks what it packs ...");
+        takes(0, 4, every_other, touching, 5 << 18, "... but goes by pieces for who can't go in step");
+        return check_finish();
+    }
+    if (pool) {
+        kind = MEM_POOL;
+        pools(r.simulated && launches);
         return check_finish();
     }
     if (r.simulated && launches) {
@@ -280,7 +341,7 @@ int main(int argc, char **argv)
             takes(0, 1, pairs, pairs, 15 << 18, "quarters of sectors go as far as halves ...");
             takes(0, 6, every_other, every_other, 15 << 18, "... and shorter blocks to 8 MiB");
             takes(0, 1, every_other, touching, 5 << 18, "a sender marks what it packs in one piece ...");
-            takes(0, 4, every_other, touching, 5 << 18, "... but by pieces for who can't go in step");
+            takes(1, 1, every_other, touching, 5 << 18, "... and one piece goes in step with it");
         }
     }
     for (size_t i = 0; i < CASES && !launches; i++) pass_all(i);

@@ -7,7 +7,7 @@
 
 #define GUARD 512 /* bytes on each side; a multiple of every word width */
 
-const char *const mem_name[MEM_KINDS] = {"host", "device", "managed", "pinned"};
+const char *const mem_name[MEM_KINDS] = {"host", "device", "managed", "pinned", "pool"};
 
 static void must(cudaError_t e, const char *what)
 {
@@ -21,6 +21,12 @@ static bool plain(enum mem_kind kind)
     return kind == MEM_HOST || host_mode;
 }
 
+/* Only the driver reaches it. */
+static bool remote(enum mem_kind kind)
+{
+    return !plain(kind) && (kind == MEM_DEVICE || kind == MEM_POOL);
+}
+
 void *mem_alloc(enum mem_kind kind, size_t bytes)
 {
     void *p = NULL;
@@ -31,6 +37,9 @@ void *mem_alloc(enum mem_kind kind, size_t bytes)
         must(cudaMalloc(&p, bytes), "cudaMalloc");
     } else if (kind == MEM_MANAGED) {
         must(cudaMallocManaged(&p, bytes, cudaMemAttachGlobal), "cudaMallocManaged");
+    } else if (kind == MEM_POOL) {
+        must(cudaMallocAsync(&p, bytes, 0), "cudaMallocAsync");
+        must(cudaStreamSynchronize(0), "cudaStreamSynchronize");
     } else {
         must(cudaMallocHost(&p, bytes), "cudaMallocHost");
     }
@@ -43,6 +52,8 @@ void mem_free(enum mem_kind kind, void *p)
         free(p);
     else if (kind == MEM_PINNED)
         must(cudaFreeHost(p), "cudaFreeHost");
+    else if (kind == MEM_POOL)
+        must(cudaFreeAsync(p, 0), "cudaFreeAsync");
     else
         must(cudaFree(p), "cudaFree");
 }
@@ -50,7 +61,7 @@ void mem_free(enum mem_kind kind, void *p)
 /* Managed and pinned memory are the host's to touch. */
 void mem_write(enum mem_kind kind, void *to, const void *from, size_t bytes)
 {
-    if (!plain(kind) && kind == MEM_DEVICE) {
+    if (remote(kind)) {
         must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
         must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     } else {
@@ -60,7 +71,7 @@ void mem_write(enum mem_kind kind, void *to, const void *from, size_t bytes)
 
 void mem_read(enum mem_kind kind, void *to, const void *from, size_t bytes)
 {
-    if (!plain(kind) && kind == MEM_DEVICE)
+    if (remote(kind))
         must(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy from the device");
     else
         memcpy(to, from, bytes);

@@ -469,41 +469,21 @@ static void cancelled(void)
  * Memory that no other process can open.
  */
 
-enum { POOL, MANAGED, PINNED };
-
-static void *unshared_alloc(int kind, size_t bytes)
-{
-    void *p = NULL;
-    if (kind != POOL) return mem_alloc(kind == MANAGED ? MEM_MANAGED : MEM_PINNED, bytes);
-    cudaError_t rc = cudaMallocAsync(&p, bytes, 0);
-    expect(rc == cudaSuccess, "cudaMallocAsync: %s", cudaGetErrorString(rc));
-    cudaStreamSynchronize(0);
-    return p;
-}
-
-static void unshared(int kind, const char *name)
+static void unshared(enum mem_kind kind)
 {
     const struct layout *l = &o.layouts[2];
-    struct buf model, in;
+    struct buf out, in;
+    MPI_Request r;
     salt += 10;
-    buf_make(&model, MEM_HOST, l, 0, salt);
-    buf_make(&in, MEM_DEVICE, l, 0, salt + 1);
-    unsigned char *p = unshared_alloc(kind, model.bytes);
-    if (p) {
-        MPI_Request r;
-        if (kind == POOL) cudaMemcpy(p, model.shadow, model.bytes, cudaMemcpyHostToDevice);
-        else memcpy(p, model.shadow, model.bytes);
-        MPI_Irecv(in.origin, COUNT, l->type, o.peer, TAG, o.comm, &r);
-        MPI_Send(p + ((unsigned char *)model.origin - model.base), COUNT, l->type, o.peer, TAG, o.comm);
-        MPI_Wait(&r, MPI_STATUS_IGNORE);
-        expect(!offered(p, model.bytes), "%s memory is offered", name);
-    }
+    buf_make(&out, kind, l, 0, salt), buf_make(&in, MEM_DEVICE, l, 0, salt + 1);
+    MPI_Irecv(in.origin, COUNT, l->type, o.peer, TAG, o.comm, &r);
+    MPI_Send(out.origin, COUNT, l->type, o.peer, TAG, o.comm);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    expect(!offered(out.base, out.bytes), "%s memory is offered", mem_name[kind]);
     buf_expect_from(&in, l, l, salt);
-    buf_check(&in, name);
-    if (kind == POOL) cudaFreeAsync(p, 0);
-    else mem_free(kind == MANAGED ? MEM_MANAGED : MEM_PINNED, p);
-    buf_free(&model), buf_free(&in);
-    report("from %s memory", name);
+    buf_check(&in, mem_name[kind]);
+    buf_free(&out), buf_free(&in);
+    report("from %s memory", mem_name[kind]);
 }
 
 /* Memory that is given back and had anew is another allocation, wherever it lies. */
@@ -565,7 +545,7 @@ void offers_rest(struct offers *offers)
         to_self();
         return;
     }
-    unshared(POOL, "stream-ordered"), unshared(MANAGED, "managed"), unshared(PINNED, "pinned");
+    unshared(MEM_POOL), unshared(MEM_MANAGED), unshared(MEM_PINNED);
     layouts_once();
     if (o.refused) refused_once(false), refused_once(true);
     resources_now(&now);
