@@ -87,6 +87,8 @@ int stream_words(CUstream handle, const struct stream_word words[], int n);
 CUstream stream_use(struct stream *s);
 /* Returns where the next kernel may store *ticket (32 bits) once its results are visible; 0: nowhere. Set flagged. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
+/* Makes what the first messages need of d (entered): streams, and their flags. */
+void device_warm_up(struct device *d);
 /* Returns where a kernel may store *ticket (32 bits) to say that it gave up; 0: nowhere. stream_was_late checks. */
 CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticket);
 bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket);

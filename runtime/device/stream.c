@@ -194,6 +194,14 @@ CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticke
     return word_for(d, s, WORD_LATE, ticket);
 }
 
+void device_warm_up(struct device *d)
+{
+    struct stream *two[2] = {stream_get(d), stream_get(d)};
+    uint64_t ticket;
+    if (two[0]) stream_late_flag(d, two[0], &ticket);
+    for (int i = 0; i < 2; i++) stream_put(d, two[i]);
+}
+
 static const _Atomic uint32_t *word_of(struct device *d, const struct stream *s, enum word word)
 {
     const char *words = device_state_of(d)->flags->host;

@@ -28,6 +28,8 @@
 #define NICE 10
 
 #define STOP_NS INT64_C(1000000000)     /* wait of MPI_Finalize for the worker */
+#define CHORE_NS INT64_C(1000000000)    /* how long a chore is tried, and how often */
+#define CHORE_PAUSE_NS 1000000
 #define PAUSE_NS 200000                 /* between two checks whether a thread has ended */
 #define CAREFUL_TRIES 500                     /* stop requests that respect locks of the C library; later ones do not */
 #define FREEZE (SIGRTMAX - 1)
@@ -45,7 +47,7 @@ static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static struct module *queue;
 static _Atomic(struct worker *) current;
 static struct worker *left;             /* workers that were told to stop and have not ended */
-static bool exiting;
+static bool exiting, idle;
 static _Thread_local struct worker *self;
 
 /* Sets the stage and wakes all threads that wait for m. */
@@ -95,13 +97,83 @@ static void work_one(struct module *m, struct gen **gen)
     kernel_unref(m->kernel);
 }
 
-/* Does early what the first module would otherwise wait for. */
-static void warm_up(void)
+static void pause_ns(int64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+/*
+ * What the worker does beside modules.
+ */
+
+static struct {
+    pthread_mutex_t lock;               /* held while it runs; never together with kernel_lock */
+    bool (*run)(struct device *d);      /* NULL: none */
+    int64_t until;
+} chore = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void kernel_set_chore(bool (*run)(struct device *d))
+{
+    pthread_mutex_lock(&chore.lock);
+    chore.run = run, chore.until = 0;
+    pthread_mutex_unlock(&chore.lock);
+}
+
+/* Returns true if it is to be called again. */
+static bool chore_step(void)
+{
+    struct device *d = device_first();
+    pthread_mutex_lock(&chore.lock);
+    if (!chore.until) chore.until = stats_now() + CHORE_NS;
+    bool ended = chore.run && d && (chore.run(d) || stats_now() > chore.until);
+    if (ended) chore.run = NULL;
+    bool again = chore.run && d;
+    pthread_mutex_unlock(&chore.lock);
+    return again;
+}
+
+/* Waits for work. Called under kernel_lock. */
+static void rest(bool *chores)
+{
+    struct timespec until;
+    if (!*chores) {
+        idle = true;
+        pthread_cond_wait(&work, &kernel_lock);
+        idle = false;
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += CHORE_PAUSE_NS;
+    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+    if (pthread_cond_timedwait(&work, &kernel_lock, &until) != ETIMEDOUT) return;
+    pthread_mutex_unlock(&kernel_lock);
+    *chores = chore_step();
+    pthread_mutex_lock(&kernel_lock);
+}
+
+void kernel_settle(int64_t ns)
+{
+    int64_t until = stats_now() + ns;
+    for (bool settled = false; !settled && stats_now() < until;) {
+        pthread_mutex_lock(&kernel_lock);
+        settled = !atomic_load(&current) || (idle && !queue);
+        pthread_mutex_unlock(&kernel_lock);
+        if (!settled) pause_ns(PAUSE_NS / 4);
+    }
+}
+
+/* Does early what the first messages, and the first module, would otherwise wait for. Returns chore_step's answer. */
+static bool warm_up(void)
 {
     struct device *d = device_first();
     int target, major, minor;
+    if (d && device_try_enter(d)) {
+        device_warm_up(d);
+        device_leave(d);
+    }
+    bool chores = chore_step();
     nvrtc_version_guess(INT_MAX, &target, &major, &minor);
-    if (d && device_try_enter(d)) device_leave(d);
+    return chores;
 }
 
 static void *worker(void *own)
@@ -110,7 +182,7 @@ static void *worker(void *own)
     self = own;
     cores_spread();
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
-    warm_up();
+    bool chores = warm_up();
     pthread_mutex_lock(&kernel_lock);
     while (!compile_queue_stopped()) {
         struct module *m = queue;
@@ -118,7 +190,7 @@ static void *worker(void *own)
             queue_remove(m);
             work_one(m, &gen);
         } else {
-            pthread_cond_wait(&work, &kernel_lock);
+            rest(&chores);
         }
         kernel_trim(true);
     }
@@ -135,11 +207,6 @@ bool compile_queue_stopped(void)
 /*
  * Stopping the worker
  */
-
-static void pause_ns(int64_t ns)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
-}
 
 static bool ended(struct worker *w)
 {
@@ -278,6 +345,7 @@ static void fork_child(void)
     DL_FOREACH(left, w) drop_work(w);
     left = NULL;
     pthread_cond_init(&work, NULL);
+    pthread_mutex_init(&chore.lock, NULL);
     pthread_cond_init(&kernel_changed, NULL);
     pthread_mutex_unlock(&kernel_lock);
 }
@@ -323,7 +391,7 @@ static int start(void)
     pthread_once(&once, prepare_process);
     struct worker *w = calloc(1, sizeof *w);
     if (!w) return ENOMEM;
-    atomic_store(&current, w);
+    atomic_store(&current, w), idle = false;
     int error = compile_queue_thread(&w->thread, worker, w);
     if (!error) return 0;
     log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));

@@ -19,6 +19,12 @@ struct kernel_counts {
 
 /* Starts the worker and prepares what the first kernel needs, if a GPU is in use. Called at the first type. */
 void kernel_warm_up(void);
+/* Gives the worker something else to do with d, the first device in use: it calls chore(d) before the first module,
+ * then each millisecond while it has none to make, until that returns true, but for a second at most. NULL: nothing,
+ * and none runs any more when this returns. */
+void kernel_set_chore(bool (*chore)(struct device *d));
+/* Waits until the worker has nothing to do, if there is one, but `ns` nanoseconds at most. */
+void kernel_settle(int64_t ns);
 /* Returns the kernel of a canonical tree, with a reference (kernel_put); NULL only without memory. Starts compiling
  * what serves it at first, and never waits. A contiguous shape whose elements touch needs no module. */
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why);

@@ -32,6 +32,10 @@ void ipc_cache_layout_put(const struct ipc_cache_layout *l);
 
 /* Tries new probes of the peer, so that the peer may send by rendezvous. Cheap without new ones. */
 void ipc_cache_probe(struct peer *p, struct device *d);
+/* Makes the own probe, and tries those of all ranks of the node, in worlds of up to MEET_MOST ranks: the first messages
+ * need not. Returns true when all have been tried. For the worker (kernel_set_chore): the first memory of another
+ * process takes 2 ms to open (H200). */
+bool ipc_cache_meet(struct device *d);
 /* Closes all allocations and frees all layouts, at MPI_Finalize. */
 void ipc_cache_finish(void);
 

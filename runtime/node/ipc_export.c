@@ -12,6 +12,7 @@
 #define TEXT_MAX ((uint64_t)1 << 20)   /* of a signature; the receiver takes too long to read longer ones */
 #define NO_LAYOUT ((uint64_t)1)        /* value of struct layout.published */
 #define HANDLES_MAX 256
+#define PROBE_BYTES ((size_t)2 << 20)   /* a block of its own: peers keep it open */
 #define NACKS_MAX 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -152,7 +153,7 @@ static bool probe_make(struct device *d, struct probe *p, uint32_t number)
     struct allocation a;
     if (getrandom(f->probe[number].content, sizeof f->probe[number].content, 0) < 0 || device_enter(d)) return false;
     struct stream *s = stream_get(d);
-    p->memory = mempool_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
+    p->memory = mempool_get(d, BUFFER_LASTING, PROBE_BYTES);
     bool made = s && p->memory && device_locate((const void *)(uintptr_t)p->memory->address, &a) && a.span &&
                 driver_get()->cuIpcGetMemHandle(&f->probe[number].handle, p->memory->address) == CUDA_SUCCESS &&
                 driver_get()->cuMemcpyHtoDAsync(p->memory->address, f->probe[number].content,
