@@ -13,6 +13,7 @@
 #include "../../runtime/node/segment.h"
 #include <cuda_runtime.h>
 #include <sched.h>
+#include <string.h>
 
 #define SECONDS 30
 #define BLOCKS (9 << 12)   /* of 256 bytes: 9 MiB */
