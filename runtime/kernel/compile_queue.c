@@ -108,35 +108,37 @@ static void pause_ns(int64_t ns)
 
 static struct {
     pthread_mutex_t lock;               /* held while it runs; never together with kernel_lock */
-    bool (*run)(struct device *d);      /* NULL: none */
+    bool (*_Atomic run)(struct device *d);   /* NULL: none; changed under the lock */
     int64_t until;
 } chore = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void kernel_set_chore(bool (*run)(struct device *d))
 {
     pthread_mutex_lock(&chore.lock);
-    chore.run = run, chore.until = 0;
+    chore.run = run;
+    chore.until = 0;
     pthread_mutex_unlock(&chore.lock);
 }
 
-/* Returns true if it is to be called again. */
-static bool chore_step(void)
+static bool chore_due(void)
 {
-    struct device *d = device_first();
-    pthread_mutex_lock(&chore.lock);
-    if (!chore.until) chore.until = stats_now() + CHORE_NS;
-    bool ended = chore.run && d && (chore.run(d) || stats_now() > chore.until);
-    if (ended) chore.run = NULL;
-    bool again = chore.run && d;
-    pthread_mutex_unlock(&chore.lock);
-    return again;
+    return chore.run && device_first();
 }
 
-/* Waits for work. Called under kernel_lock. */
-static void rest(bool *chores)
+static void chore_step(void)
+{
+    pthread_mutex_lock(&chore.lock);
+    bool (*run)(struct device *d) = chore_due() ? chore.run : NULL;
+    if (run && !chore.until) chore.until = stats_now() + CHORE_NS;
+    if (run && (run(device_first()) || stats_now() > chore.until)) chore.run = NULL;
+    pthread_mutex_unlock(&chore.lock);
+}
+
+/* Waits for work, or does a step of the chore. Called under kernel_lock. */
+static void rest(void)
 {
     struct timespec until;
-    if (!*chores) {
+    if (!chore_due()) {
         idle = true;
         pthread_cond_wait(&work, &kernel_lock);
         idle = false;
@@ -147,7 +149,7 @@ static void rest(bool *chores)
     if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
     if (pthread_cond_timedwait(&work, &kernel_lock, &until) != ETIMEDOUT) return;
     pthread_mutex_unlock(&kernel_lock);
-    *chores = chore_step();
+    chore_step();
     pthread_mutex_lock(&kernel_lock);
 }
 
@@ -162,8 +164,8 @@ void kernel_settle(int64_t ns)
     }
 }
 
-/* Does early what the first messages, and the first module, would otherwise wait for. Returns chore_step's answer. */
-static bool warm_up(void)
+/* Does early what the first messages, and the first module, would otherwise wait for. */
+static void warm_up(void)
 {
     struct device *d = device_first();
     int target, major, minor;
@@ -171,9 +173,8 @@ static bool warm_up(void)
         device_warm_up(d);
         device_leave(d);
     }
-    bool chores = chore_step();
+    chore_step();
     nvrtc_version_guess(INT_MAX, &target, &major, &minor);
-    return chores;
 }
 
 static void *worker(void *own)
@@ -182,7 +183,7 @@ static void *worker(void *own)
     self = own;
     cores_spread();
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
-    bool chores = warm_up();
+    warm_up();
     pthread_mutex_lock(&kernel_lock);
     while (!compile_queue_stopped()) {
         struct module *m = queue;
@@ -190,7 +191,7 @@ static void *worker(void *own)
             queue_remove(m);
             work_one(m, &gen);
         } else {
-            rest(&chores);
+            rest();
         }
         kernel_trim(true);
     }
@@ -415,6 +416,7 @@ void compile_queue_push(struct module *m)
 void compile_queue_prestart(void)
 {
     if (!exiting && !atomic_load(&current)) start();
+    else compile_queue_wake();   /* there may be a chore */
 }
 
 void compile_queue_wake(void)

@@ -67,7 +67,8 @@ static bool suits(const struct module *m, const struct kernel *k, const struct k
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job)
 {
     struct module *m = may_mark() ? marked(k, d) : NULL;
-    if (!m) return may_mark() && kernel_is_regular(k) ? launch_numbers_chunk(k, d, job) : 0;
+    if (!m && may_mark() && kernel_is_regular(k)) return launch_numbers_chunk(k, d, job);
+    if (!m) return 0;
     const int *of = m->plan.marked.word;
     int word = of[GEN_PACK] > of[GEN_UNPACK] ? of[GEN_PACK] : of[GEN_UNPACK];
     int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word;
@@ -82,20 +83,25 @@ static int64_t blocks_of(const struct module *m, const struct kernel_job *job, i
     return chunks < most ? chunks : most;
 }
 
+/* Moves by numbers, and requests k's own module where that is due. */
+static int by_numbers(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                      const struct marks *marks, uint32_t *late, int *launches)
+{
+    bool due = k->family != GEN_CONTIGUOUS && kernel_special_due(k, job->end / k->word);
+    struct module *special = due ? module_of(kernel_code(k), d) : NULL;
+    if (special) module_request(special);
+    return launch_numbers_flagged(k, d, s, job, marks, late, launches);
+}
+
 int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *of,
                         const struct marks *marks, uint32_t *late, int *launches)
 {
     struct kernel_job job = *of;
-    struct module *m = may_mark() ? marked(k, d) : NULL, *own = m ? module_of(k, d) : NULL;
+    if (!may_mark()) return 1;
+    struct module *m = marked(k, d), *own = m ? module_of(k, d) : NULL;
     uint64_t lists = 0, ticket = 0;
     launch_skip(&job, k->size);
-    if (!m && may_mark() && kernel_is_regular(k)) {
-        struct module *special = k->family != GEN_CONTIGUOUS && kernel_special_due(k, job.end / k->word)
-                                     ? module_of(kernel_code(k), d)
-                                     : NULL;
-        if (special) module_request(special);
-        return launch_numbers_flagged(k, d, s, &job, marks, late, launches);
-    }
+    if (!m && kernel_is_regular(k)) return by_numbers(k, d, s, &job, marks, late, launches);
     if (!own || !suits(m, k, &job, marks->chunk)) return 1;
     if (form_has_lists(k->form) && !(lists = module_lists(own))) return 1;
     struct stridec_launch a = {.packed = job.packed, .user = job.user, .extent = job.extent, .begin = job.begin,
