@@ -92,8 +92,7 @@ static void start(void)
     filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     observed_activate();
-    if (domains == NODE_DEVICE) kernel_set_chore(ipc_cache_meet);
-    kernel_warm_up();
+    if (domains == NODE_DEVICE) kernel_set_chore(ipc_cache_meet), kernel_warm_up();
 }
 
 static void begin(bool threads)

@@ -103,7 +103,7 @@ static void pause_ns(int64_t ns)
 }
 
 /*
- * What the worker does beside modules.
+ * Other work of the worker, between modules.
  */
 
 static struct {

@@ -66,9 +66,9 @@ static bool suits(const struct module *m, const struct kernel *k, const struct k
 
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job)
 {
-    struct module *m = may_mark() ? marked(k, d) : NULL;
-    if (!m && may_mark() && kernel_is_regular(k)) return launch_numbers_chunk(k, d, job);
-    if (!m) return 0;
+    struct module *m;
+    if (!may_mark()) return 0;
+    if (!(m = marked(k, d))) return kernel_is_regular(k) ? launch_numbers_chunk(k, d, job) : 0;
     const int *of = m->plan.marked.word;
     int word = of[GEN_PACK] > of[GEN_UNPACK] ? of[GEN_PACK] : of[GEN_UNPACK];
     int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word;

@@ -14,7 +14,8 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart pools launches
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart pools
  *
- * "limited": the receiver keeps to some multiprocessors, and waits on none. "pools": of any layout and length, in memory that no other process can open.
+ * "limited": the receiver keeps to some multiprocessors, and waits on none. "pools": of any layout and length, in
+ * memory that no other process can open.
  */
 #include "check.h"
 #include "offers.h"
@@ -224,7 +225,8 @@ static void pools(bool launches)
         for (int n = 0; n < 2 * ROUNDS && !launches; n++) pass(n % 2, &sent, &received, pooled[i].name);
         for (int rank = 0; rank < 2 && launches; rank++)
             takes(rank, 1, pooled[i].sent, pooled[i].received, pooled[i].blocks, pooled[i].name);
-        if (launches && my_rank == 0) expect(was_marked(sent.bytes), "%lld bytes were not marked", (long long)sent.bytes);
+        if (launches && my_rank == 0)
+            expect(was_marked(sent.bytes), "%lld bytes were not marked", (long long)sent.bytes);
         layout_free(&sent), layout_free(&received);
         report("%s", pooled[i].name);
     }

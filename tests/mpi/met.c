@@ -1,5 +1,5 @@
-/* met.c: ranks whose devices are known before MPI_Init meet without a message (node/ipc_cache.h), so that their first one
- * goes from memory to memory. Rank 0 sends from a new allocation.
+/* met.c: ranks whose devices are known before MPI_Init meet without a message (node/ipc_cache.h), so that their first
+ * one goes from memory to memory. Rank 0 sends from a new allocation.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 3
@@ -9,7 +9,6 @@
  */
 #include "check.h"
 #include "offers.h"
-#include "../../runtime/node/segment.h"
 #include <cuda_runtime.h>
 #include <sched.h>
 #include <string.h>
@@ -22,17 +21,8 @@ static bool met(void)
 {
     const struct node_file *f = offers_file(my_rank);
     int many = 0;
-    for (int i = 0; f && i < num_ranks; i++) many += f->accepts[i] != 0;
+    for (int i = 0; f && i < num_ranks; i++) many += offers_accepted(f, i);
     return many == num_ranks - 1;
-}
-
-/* Returns true if this rank has offered so many bytes to a peer, in place or packed since that came late. */
-static bool offered(int64_t bytes)
-{
-    const struct node_file *f = offers_file(my_rank);
-    bool found = false;
-    for (int i = 0; f && i < SLOTS_STEP; i++) found |= f->slot[i].bytes == bytes;
-    return found;
 }
 
 int main(int argc, char **argv)
@@ -59,7 +49,7 @@ int main(int argc, char **argv)
     else
         MPI_Recv(b.origin, 1, t, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (my_rank) buf_expect_from(&b, &l, &l, 7), buf_check(&b, "the first message");
-    if (my_rank == 0) expect(offered(l.bytes), "the first message went by the MPI");
+    if (my_rank == 0) expect(offers_sized(l.bytes), "the first message went by the MPI");
     report("the first message goes from memory to memory");
     buf_free(&b);
     layout_free(&l);
