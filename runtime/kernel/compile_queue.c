@@ -108,8 +108,9 @@ static void pause_ns(int64_t ns)
 
 static struct {
     pthread_mutex_t lock;               /* held while it runs; never together with kernel_lock */
-    bool (*_Atomic run)(struct device *d);   /* NULL: none; changed under the lock */
+    bool (*run)(struct device *d);
     int64_t until;
+    atomic_bool due;                    /* until run has returned true; read without the lock */
 } chore = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void kernel_set_chore(bool (*run)(struct device *d))
@@ -117,20 +118,22 @@ void kernel_set_chore(bool (*run)(struct device *d))
     pthread_mutex_lock(&chore.lock);
     chore.run = run;
     chore.until = 0;
+    chore.due = run != NULL;
     pthread_mutex_unlock(&chore.lock);
 }
 
 static bool chore_due(void)
 {
-    return chore.run && device_first();
+    return chore.due && device_first();
 }
 
 static void chore_step(void)
 {
     pthread_mutex_lock(&chore.lock);
-    bool (*run)(struct device *d) = chore_due() ? chore.run : NULL;
-    if (run && !chore.until) chore.until = stats_now() + CHORE_NS;
-    if (run && (run(device_first()) || stats_now() > chore.until)) chore.run = NULL;
+    if (chore_due()) {
+        if (!chore.until) chore.until = stats_now() + CHORE_NS;
+        if (chore.run(device_first()) || stats_now() > chore.until) chore.due = false;
+    }
     pthread_mutex_unlock(&chore.lock);
 }
 
