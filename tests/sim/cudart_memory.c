@@ -280,6 +280,11 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
     CALL(cuGraphDestroy(graph));
 }
 
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
+{
+    CALL(cuLaunchHostFunc((CUstream)stream, function, data));
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
     CALL(cuStreamWaitEvent(stream, event, flags));

@@ -373,6 +373,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_not_captured),
         cmocka_unit_test(test_memory_operations),
         cmocka_unit_test(test_waits_between_streams),
+        cmocka_unit_test(test_host_functions),
         cmocka_unit_test(test_waits_keep_order),
         cmocka_unit_test(test_waits_hold),
         cmocka_unit_test(test_waits_between_processes),

@@ -66,6 +66,7 @@ void test_what_is_not_captured(void **state);
 void scenario_ipc_words(const CUipcMemHandle *h);
 void test_memory_operations(void **state);
 void test_waits_between_streams(void **state);
+void test_host_functions(void **state);
 void test_waits_keep_order(void **state);
 void test_waits_hold(void **state);
 void test_waits_between_processes(void **state);

@@ -141,6 +141,52 @@ void test_waits_between_streams(void **state)
     OK(cuMemFree(x));
 }
 
+struct noted {
+    atomic_int go;
+    int calls;
+};
+
+static void CUDA_CB notes(void *data)
+{
+    struct noted *n = data;
+    while (!n->go) sched_yield();
+    n->calls++;
+}
+
+/* A function of the host holds up its own stream alone; in a graph it is called by each launch. */
+void test_host_functions(void **state)
+{
+    (void)state;
+    struct noted n = {0};
+    CUgraph graph;
+    CUgraphExec exec;
+    start();
+    CUdeviceptr p = zeroes(WORDS * sizeof(uint32_t));
+    CUstream a = stream(), b = stream();
+    OK(cuLaunchHostFunc(a, notes, &n));
+    OK(cuStreamWriteValue32(a, p, 1, 0));
+    assert_int_equal(cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+    OK(cuStreamWriteValue32(b, p + 4, 2, 0));
+    OK(cuStreamSynchronize(b));
+    assert_true(word_at(p) == 0 && word_at(p + 4) == 2);
+    n.go = 1;
+    OK(cuStreamSynchronize(a));
+    assert_true(word_at(p) == 1 && n.calls == 1);
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuLaunchHostFunc(a, notes, &n));
+    OK(cuStreamEndCapture(a, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 2; i++) OK(cuGraphLaunch(exec, a));
+    OK(cuStreamSynchronize(a));
+    assert_int_equal(n.calls, 3);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    assert_int_equal(cuLaunchHostFunc(a, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cuStreamDestroy(a));
+    OK(cuStreamDestroy(b));
+    OK(cuMemFree(p));
+}
+
 /* The order of blocking streams, of events, and of the legacy stream holds behind a value that has not come. */
 void test_waits_keep_order(void **state)
 {

@@ -11,7 +11,7 @@ SIM_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread $(WARN) $(CPPFLAGS) -O2 -g -i
              -Wa,-I$(SIM_DIR) -MMD -MP
 
 SIM_CUDA_O   = $(patsubst %,$(SIM)/%.o,counts entry device fault memory alloc vmm ipc pointer context stream event copy \
-               module block launch graph capture memop)
+               module block launch graph capture memop hostfunc)
 SIM_CUDART_O = $(SIM)/cudart.o $(SIM)/cudart_memory.o
 SIM_NVRTC_O  = $(SIM)/nvrtc.o $(SIM)/build.o $(SIM)/kept.o
 
