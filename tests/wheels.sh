@@ -5,7 +5,7 @@
 # one of them.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
-[ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs stream_comms
+[ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs stream_comms enqueue
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 . tests/fetched.sh

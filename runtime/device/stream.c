@@ -136,6 +136,25 @@ int stream_words(CUstream handle, const struct stream_word words[], int n)
     return -1;
 }
 
+void event_record(CUevent *e, CUstream handle)
+{
+    const struct driver *driver = driver_get();
+    CUresult r = *e ? CUDA_SUCCESS : driver->cuEventCreate(e, CU_EVENT_DISABLE_TIMING);
+    if (r == CUDA_SUCCESS) r = driver->cuEventRecord(*e, handle);
+    if (r != CUDA_SUCCESS && !driver_lost(r))
+        log_write(LOG_ERROR, "a stream's work could not be noted: %s", driver_error(r));
+}
+
+bool event_passed(CUevent e)
+{
+    return !e || driver_get()->cuEventQuery(e) != CUDA_ERROR_NOT_READY;
+}
+
+void event_free(CUevent e)
+{
+    if (e) driver_get()->cuEventDestroy(e);
+}
+
 CUstream stream_use(struct stream *s)
 {
     s->flagged = false, s->busy = true;

@@ -289,7 +289,17 @@ for _, r in ipairs {
   { "Stream_comm_create", "comm comm, MPIX_Stream stream, MPI_Comm *newcomm" },
   { "Stream_comm_create_multiplex", "comm comm, int count, MPIX_Stream array_of_streams[], MPI_Comm *newcomm" },
 } do
-  row("own", r[1], r[2], { extension = true, when = "host", unless = "!rts_armed()" })
+  row("own", r[1], r[2], { extension = true, when = "host", unless = "driver_absent() && !rts_armed()" })
+end
+for _, r in ipairs {
+  { "Send_enqueue", "in buf, count count, type datatype, int dest, int tag, comm comm" },
+  { "Recv_enqueue", "out buf, count count, type datatype, int source, int tag, comm comm, status status" },
+  { "Isend_enqueue", "in buf, count count, type datatype, int dest, int tag, comm comm, request request" },
+  { "Irecv_enqueue", "out buf, count count, type datatype, int source, int tag, comm comm, request request" },
+  { "Wait_enqueue", "request request, status status", small = true },
+  { "Waitall_enqueue", "int count, requests array_of_requests, MPI_Status *array_of_statuses", small = true },
+} do
+  row("own", r[1], r[2], { extension = true, when = "host", unless = "driver_absent()", large = not r.small })
 end
 
 for _, name in ipairs { "Comm_free", "Comm_disconnect" } do
@@ -326,8 +336,7 @@ passed("its request is never one that stridec keeps a record of", [[
   Ibarrier Barrier_init Comm_idup Comm_idup_with_info Grequest_start Grequest_complete
   Buffer_iflush Comm_iflush_buffer Session_iflush_buffer ]])
 passed("the MPI moves the data itself, through host memory of its own", [[
-  Send_enqueue Recv_enqueue Isend_enqueue Irecv_enqueue Wait_enqueue Waitall_enqueue Allreduce_enqueue
-  Stream_send Stream_recv Stream_isend Stream_irecv ]])
+  Allreduce_enqueue Stream_send Stream_recv Stream_isend Stream_irecv ]])
 passed("the MPI allocates the memory itself", "Alloc_mem Free_mem Win_allocate Win_allocate_shared Win_shared_query")
 passed("names memory that was attached before", [[
   Buffer_detach Win_detach Comm_detach_buffer Session_detach_buffer ]])
@@ -362,6 +371,9 @@ by_hand("passed", "a message that stands for its payload is told of as that", "P
 by_hand("passed", "streams of GPUs are noted", "Stream_create Stream_free")
 by_hand("passed", "with a GPU's stream, or several streams, messages are packed bytes: the MPI receives some itself",
   "Stream_comm_create Stream_comm_create_multiplex")
+by_hand("accelerated", "in the stream's order a kernel packs typed device buffers for the MPI, and unpacks them",
+  "Send_enqueue Recv_enqueue Isend_enqueue Irecv_enqueue")
+by_hand("accelerated", "what has come by then is unpacked in the stream's order", "Wait_enqueue Waitall_enqueue")
 by_hand("accelerated", "what is still under way is looked after until it completes", "Request_free")
 by_hand("accelerated", "typed device buffers of persistent requests are packed at each start", "Start Startall")
 by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",

@@ -24,6 +24,7 @@
 #include "node/segment.h"
 #include "node/shm_pool.h"
 #include "protocol/channel.h"
+#include "protocol/enqueued.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline.h"
 #include "request/probed.h"
@@ -131,7 +132,7 @@ static void report(bool world, bool active)
 static void stop(void)
 {
     filter_finish();
-    channels_finish();
+    channels_finish(), mpi_streams_finish();
     record_finish();
     rts_arm(INT64_MAX);
 }
