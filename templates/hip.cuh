@@ -7,6 +7,9 @@
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define __forceinline__ inline __attribute__((always_inline))
+#if __clang_major__ < 15   /* a word of later ones */
+#define __noinline__ __attribute__((noinline))
+#endif
 #define STRIDEC_BOUNDS(threads, blocks, ...) \
     __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(blocks)))
 #define __launch_bounds__(...) STRIDEC_BOUNDS(__VA_ARGS__, 1, )
