@@ -85,9 +85,9 @@ int64_t canon_items(int64_t n, const struct item items[], int64_t least, struct 
 /* Neighbours of one shape become one list, in place; runs of one length only with `runs`. The count after, -1 on
  * failure: then the items must still be freed, n of them. */
 int64_t canon_items_gather(int64_t n, struct item items[], bool runs, struct canon_work *w);
-/* How many items that first level leaves of runs (len: their lengths) or of copies of one shape (len NULL); entries
- * lie `apart` words apart. */
-int64_t canon_progressions(int64_t n, const int64_t off[], const int64_t len[], int64_t apart);
+/* True if that first level leaves at most half of the items, runs (len: their lengths) or copies of one shape (len
+ * NULL); entries lie `apart` words apart. */
+bool canon_progresses(int64_t n, const int64_t off[], const int64_t len[], int64_t apart);
 /* The seq of items (one: just that), and their end. Does not consume. */
 struct tree *canon_items_seq(int64_t n, const struct item items[], struct canon_work *w);
 void canon_items_free(int64_t n, struct item items[]);

@@ -35,17 +35,17 @@ static int64_t progressions(int64_t n, const struct item items[])
     return count;
 }
 
-int64_t canon_progressions(int64_t n, const int64_t off[], const int64_t len[], int64_t apart)
+bool canon_progresses(int64_t n, const int64_t off[], const int64_t len[], int64_t apart)
 {
     int64_t count = 0, k;
-    for (int64_t i = 0; i < n; i += k, count++) {
+    for (int64_t i = 0; i < n && count <= n / 2; i += k, count++) {
         const int64_t *o = off + i * apart, *l = len ? len + i * apart : NULL;
         int64_t step = i + 1 < n ? wrap_sub(o[apart], o[0]) : 0;
         for (k = 1; i + k < n && wrap_add(o[(k - 1) * apart], step) == o[k * apart] && (!l || l[k * apart] == l[0]);)
             k++;
         k = k < PROGRESSION_MIN ? 1 : k;
     }
-    return count;
+    return count <= n / 2;
 }
 
 static struct tree *item_shape(const struct item *a, struct canon_work *w)

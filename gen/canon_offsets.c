@@ -62,7 +62,7 @@ static int64_t greatest_group(int64_t n, const int64_t at[])
 static struct tree *strides_of(struct tree *x, int64_t count, const int64_t at[], bool *failed, struct canon_work *w)
 {
     bool dense = x->kind == TREE_DENSE;
-    if (canon_progressions(count, at, NULL, 1) > count / 2)
+    if (!canon_progresses(count, at, NULL, 1))
         return NULL;
     struct item *item = malloc((size_t)count * sizeof *item), *found = NULL;
     struct tree *t = NULL;

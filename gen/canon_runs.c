@@ -259,19 +259,18 @@ static struct item *run_items(const struct runs *r, struct canon_work *w)
     return item;
 }
 
-/* How often the length changes, and once more. */
-static int64_t lengths(const struct runs *r)
+/* True if the length changes seldom. */
+static bool few_lengths(const struct runs *r)
 {
     int64_t count = 1;
-    for (int64_t i = 1; i < r->count; i++)
+    for (int64_t i = 1; i < r->count && count <= r->count / 4; i++)
         count += r->run[i].len != r->run[i - 1].len;
-    return count;
+    return count <= r->count / 4;
 }
 
 static struct tree *as_seq(const struct runs *r, struct canon_work *w)
 {
-    bool even = canon_progressions(r->count, &r->run->off, &r->run->len, 2) <= r->count / 2;
-    bool lists = lengths(r) <= r->count / 4;
+    bool even = canon_progresses(r->count, &r->run->off, &r->run->len, 2), lists = few_lengths(r);
     struct item *item = even || lists ? run_items(r, w) : NULL, *found = NULL;
     struct tree *t = NULL;
     if (!even && !lists)

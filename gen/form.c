@@ -2,6 +2,7 @@
 #include "form.h"
 #include "reason.h"
 #include "text.h"
+#include "tree_inner.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,14 +131,43 @@ struct survey {
     struct form_offsets where;
 };
 
-static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
+/* `at` is an offset within the node. */
+static inline int survey_block(struct survey *s, int64_t at, int64_t packed, int64_t len)
 {
-    struct survey *s = arg;
-    int64_t at = user - s->off, where;
+    int64_t where;
     if (__builtin_sub_overflow(at, packed, &where)) return 1;
     s->bits |= at | packed | len;
     form_offsets_add(&s->where, where);
     return s->where.count > s->most;
+}
+
+static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct survey *s = arg;
+    return survey_block(s, user - s->off, packed, len);
+}
+
+/* Surveys blocks that are runs as they are without a walk. Returns false where two touch: s stays as it is. */
+static bool survey_list(struct survey *s, const struct tree *t, int *unfit)
+{
+    struct survey own = *s;   /* not read and written each time */
+    int64_t packed = 0, past = t->block->off - 1;
+    *unfit = 0;
+    for (const struct tree_block *b = t->block, *end = b + t->count; b < end && !*unfit; packed += (b++)->len) {
+        if (b->off == past) return false;
+        past = wrap_add(b->off, b->len);
+        *unfit = survey_block(&own, b->off, packed, b->len);
+    }
+    *s = own;
+    return true;
+}
+
+/* Returns 0, or not 0 if the blocks are too many, or too far apart. */
+static int survey(struct survey *s, const struct tree *t)
+{
+    int unfit;
+    if (t->kind == TREE_BLOCKS && survey_list(s, t, &unfit)) return unfit;
+    return tree_walk(t, 1, 0, 0, t->size, survey_run, s);
 }
 
 /* How the low bits of a block's start are written, in the order in which they are tried: `within` 7.5 bytes a block in
@@ -195,7 +225,7 @@ static struct form_node *make_blocks(struct maker *m, const struct tree *t)
     struct survey s = {.off = t->off, .most = t->count * BLOCKS_A_PART, .bits = WORD_MAX};
     if (!n) return NULL;
     if (s.most < BLOCKS_MIN) s.most = BLOCKS_MIN;
-    m->unfit |= tree_walk(t, 1, 0, 0, t->size, survey_run, &s) != 0;
+    m->unfit |= survey(&s, t) != 0;
     n->unit = (int)lowest_bit(s.bits);
     n->code = form_code_of(&s.where, n->unit);
     n->blocks = s.where.count;

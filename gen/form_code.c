@@ -16,22 +16,6 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-void form_offsets_add(struct form_offsets *o, int64_t offset)
-{
-    if (o->count++ % (1 << FORM_GROUP) == 0) o->group_low = o->group_high = offset;
-    o->low = least(o->low, offset);
-    o->high = most(o->high, offset);
-    o->group_low = least(o->group_low, offset);
-    o->group_high = most(o->group_high, offset);
-    uint64_t spread = (uint64_t)o->group_high - (uint64_t)o->group_low;
-    o->spread = spread > o->spread ? spread : o->spread;
-}
-
 static bool fits(const struct form_code *c, const struct form_offsets *o, int64_t unit)
 {
     int bits = 8 * (c->base ? c->base : c->entry) + c->scale;

@@ -25,7 +25,16 @@ struct form_offsets {
     int64_t group_low, group_high;
     uint64_t spread;    /* the most that offsets of one group of 2^FORM_GROUP lie apart */
 };
-void form_offsets_add(struct form_offsets *o, int64_t offset);
+static inline void form_offsets_add(struct form_offsets *o, int64_t offset)
+{
+    if (o->count++ % (1 << FORM_GROUP) == 0) o->group_low = o->group_high = offset;
+    o->low = offset < o->low ? offset : o->low;
+    o->high = offset > o->high ? offset : o->high;
+    o->group_low = offset < o->group_low ? offset : o->group_low;
+    o->group_high = offset > o->group_high ? offset : o->group_high;
+    uint64_t spread = (uint64_t)o->group_high - (uint64_t)o->group_low;
+    o->spread = spread > o->spread ? spread : o->spread;
+}
 
 /* The code of least size for offsets that `unit` divides. */
 const struct form_code *form_code_of(const struct form_offsets *o, int64_t unit);

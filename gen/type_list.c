@@ -86,12 +86,31 @@ static const struct type *old_of(const struct olds *o, int64_t i)
     return o->old[i * o->step];
 }
 
-/* Fills in the bytes of plain blocks, from the first block's place on. Returns how many are not empty; -1 if a number
- * does not fit, or a block is of a type that is not plain. No branches: types in turn would be guessed wrong. */
+/* Fills in the bytes of plain blocks of one type, from the first block's place on. Returns how many are not empty; -1
+ * if a number does not fit. */
+static int64_t fill_alike(const struct blocks *l, int64_t size, struct tree_block block[], int64_t *first)
+{
+    const int64_t *length = l->lengths, *displacement = l->displacements, unit = l->unit;
+    int64_t n = 0, at, low = 0;
+    bool bad = false;
+    for (int64_t i = 0, count = l->count; i < count; i++) {
+        bad |= __builtin_mul_overflow(displacement[i], unit, &at);
+        bad |= __builtin_mul_overflow(length[i], size, &block[n].len);
+        low = n ? low : at;
+        bad |= __builtin_sub_overflow(at, low, &block[n].off);
+        n += length[i] > 0;
+    }
+    *first = low;
+    return bad ? -1 : n;
+}
+
+/* The same of types in turn; -1 also if a block's is not plain. No branches: they would be guessed wrong. */
 static int64_t fill_plain(const struct blocks *l, const struct olds *o, struct tree_block block[], int64_t *first)
 {
     int64_t n = 0, at;
     bool bad = false;
+    if (!o->step)
+        return type_is_plain(*o->old) ? fill_alike(l, (*o->old)->size, block, first) : -1;
     for (int64_t i = 0; i < l->count; i++) {
         const struct type *old = old_of(o, i);
         bool some = l->lengths[i] > 0;
@@ -146,7 +165,8 @@ static struct type *type_of_list(const struct blocks *l, const struct olds *o, s
 {
     struct bounds b = BOUNDS_NONE;
     struct tree *t = tree_of(l, o, why);
-    for (int64_t i = 0; t && i < l->count; i++) {
+    bool one = !o->step && !(*o->old)->lb_set;   /* then a block that is not empty tells all */
+    for (int64_t i = 0; t && i < l->count && !(one && b.align == (*o->old)->align); i++) {
         const struct type *old = old_of(o, i);
         if (old->lb_set || old->align > b.align)
             bounds_block(&b, old, l->displacements[i] * l->unit, l->lengths[i]);
