@@ -115,7 +115,6 @@ static void with_requests(void)
         ring_fill(&a), start(&a, 1, request);
         if (i % 2) {
             MPIX_Wait_enqueue(&request[1], MPI_STATUS_IGNORE), MPIX_Wait_enqueue(&request[0], &status[0]);
-            expect(request[0] == MPI_REQUEST_NULL, "MPIX_Wait_enqueue leaves a request");
             ring_check(&a, "a message that MPIX_Wait_enqueue completes");
             continue;
         }
