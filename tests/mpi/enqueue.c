@@ -188,19 +188,6 @@ static void with_host_memory(void)
     report("host memory");
 }
 
-static void with_none(void)
-{
-    struct layout l;
-    struct buf b;
-    layout_number(&l, 1, COUNT), buf_make(&b, MEM_DEVICE, &l, 0, 5);
-    MPIX_Send_enqueue(b.origin, COUNT, l.type, MPI_PROC_NULL, 1, comm);
-    MPIX_Recv_enqueue(b.origin, COUNT, l.type, MPI_PROC_NULL, 1, comm, MPI_STATUS_IGNORE);
-    cudaStreamSynchronize(stream);
-    buf_check(&b, "a message from nobody");
-    buf_free(&b), layout_free(&l);
-    report("messages to nobody");
-}
-
 /* On a communicator whose stream the MPI has been given back, and on a duplicate of it. */
 static void on_stream(void)
 {
@@ -219,7 +206,7 @@ static void on_stream(void)
     with_blocking(1, 2), with_blocking(0, 3), with_blocking(2, 0);
     MPI_Comm_dup(made, &comm);
     MPI_Comm_free(&made);
-    with_requests(), with_less(), many(), with_host_memory(), with_none();
+    with_requests(), with_less(), many(), with_host_memory();
     cudaStreamDestroy(stream);
     MPI_Comm_free(&comm);
 }

@@ -1,7 +1,7 @@
 /* streams.c: MPICH's streams, communicators with one, and messages in their order, as a library to be preloaded, for
  * CUDA streams on an MPICH that was built without CUDA. Its communicators have no stream then. Messages are functions
- * of the host in the stream's order, as MPICH makes them, but of host memory alone: device memory to and from other
- * ranks ends the program. */
+ * of the host in the stream's order, as MPICH makes them, but of host memory alone: device memory ends the
+ * program. */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <mpi.h>
@@ -134,7 +134,7 @@ static int enqueue(struct message from, MPI_Request *request)
     int found = 0;
     PMPI_Comm_get_attr(from.comm, key, &stream, &found);
     DRIVER(cuPointerGetAttribute)(&memory, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)from.buf);
-    if (!m || !found || (memory == CU_MEMORYTYPE_DEVICE && from.peer != MPI_PROC_NULL)) {
+    if (!m || !found || memory == CU_MEMORYTYPE_DEVICE) {
         fprintf(stderr, "a message in a stream's order: %s\n", found ? "device memory" : "no stream");
         abort();
     }
