@@ -136,23 +136,24 @@ int stream_words(CUstream handle, const struct stream_word words[], int n)
     return -1;
 }
 
-void event_record(CUevent *e, CUstream handle)
+bool event_record(CUevent *e, CUstream handle)
 {
     const struct driver *driver = driver_get();
-    CUresult r = *e ? CUDA_SUCCESS : driver->cuEventCreate(e, CU_EVENT_DISABLE_TIMING);
-    if (r == CUDA_SUCCESS) r = driver->cuEventRecord(*e, handle);
+    CUresult r = driver->cuEventCreate(e, CU_EVENT_DISABLE_TIMING);
+    if (r == CUDA_SUCCESS && (r = driver->cuEventRecord(*e, handle)) != CUDA_SUCCESS) event_free(*e);
     if (r != CUDA_SUCCESS && !driver_lost(r))
         log_write(LOG_ERROR, "a stream's work could not be noted: %s", driver_error(r));
+    return r == CUDA_SUCCESS;
 }
 
 bool event_passed(CUevent e)
 {
-    return !e || driver_get()->cuEventQuery(e) != CUDA_ERROR_NOT_READY;
+    return driver_get()->cuEventQuery(e) == CUDA_SUCCESS;
 }
 
 void event_free(CUevent e)
 {
-    if (e) driver_get()->cuEventDestroy(e);
+    driver_get()->cuEventDestroy(e);
 }
 
 CUstream stream_use(struct stream *s)

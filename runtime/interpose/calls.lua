@@ -373,7 +373,7 @@ by_hand("passed", "with a GPU's stream, or several streams, messages are packed 
   "Stream_comm_create Stream_comm_create_multiplex")
 by_hand("accelerated", "in the stream's order a kernel packs typed device buffers for the MPI, and unpacks them",
   "Send_enqueue Recv_enqueue Isend_enqueue Irecv_enqueue")
-by_hand("accelerated", "what has come by then is unpacked in the stream's order", "Wait_enqueue Waitall_enqueue")
+by_hand("accelerated", "what comes is unpacked in the stream's order", "Wait_enqueue Waitall_enqueue")
 by_hand("accelerated", "what is still under way is looked after until it completes", "Request_free")
 by_hand("accelerated", "typed device buffers of persistent requests are packed at each start", "Start Startall")
 by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",

@@ -2,6 +2,7 @@
  * bytes (protocol/enqueued.h); all others pass to the MPI. */
 #include "base/error.h"
 #include "large_count.h"
+#include "observe/stats.h"
 #include "stream_comm.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -18,6 +19,14 @@ struct call {
     MPI_Status *status;       /* of a blocking receive */
 };
 
+/* Keeps a nonblocking message, if it is stridec's. What was kept by that handle has ended in another way. */
+static void keep(struct enqueued *e, MPI_Request request)
+{
+    struct enqueued *stale = enqueued_take(request);
+    if (stale) enqueued_drop(stale);
+    if (e) enqueued_keep(e, request);
+}
+
 static int enqueue(const struct call *c)
 {
     struct mpi_stream *stream = stream_comm_of(c->of.comm);
@@ -25,11 +34,13 @@ static int enqueue(const struct call *c)
     int64_t bytes = 0;
     struct enqueued *e = stream ? enqueued_begin(stream, &c->of, c->most, &rc) : NULL;
     if (rc != MPI_SUCCESS) return rc;
-    if (!e) return c->down(c, c->of.buf, c->of.count, c->of.type);
-    void *packed = enqueued_packed(e, &bytes);
-    rc = c->down(c, packed, bytes, MPI_BYTE);
-    if (rc != MPI_SUCCESS) return enqueued_drop(e), rc;
-    if (c->request) return enqueued_keep(e, *c->request), rc;
+    void *packed = e ? enqueued_packed(e, &bytes) : NULL;
+    rc = e ? c->down(c, packed, bytes, MPI_BYTE) : c->down(c, c->of.buf, c->of.count, c->of.type);
+    if (e && rc != MPI_SUCCESS) enqueued_drop(e);
+    if (rc != MPI_SUCCESS) return rc;
+    if (e && c->of.sends) stats_add_sent(c->of.comm, c->of.peer, bytes);
+    if (c->request) keep(e, *c->request);
+    if (!e || c->request) return rc;
     return enqueued_end(e) ? raise_error(c->of.comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : rc;
 }
 
@@ -85,34 +96,44 @@ SENDS(_c, MPI_Count, INT64_MAX)
 RECEIVES(_c, MPI_Count, INT64_MAX)
 #endif
 
-/* Ends messages whose operations the MPI has enqueued, or drops them with its error. */
-static int end_all(int n, struct enqueued *const messages[], int rc)
+/* A message that is being waited for, and its request. */
+struct waited {
+    struct enqueued *e;   /* NULL: not stridec's */
+    MPI_Request request;
+};
+
+static struct waited waited_of(MPI_Request request)
+{
+    return (struct waited){enqueued_take(request), request};
+}
+
+/* Ends messages whose ends the MPI has enqueued. Where it has refused, they are kept on. */
+static int end_all(int n, const struct waited w[], int rc)
 {
     bool failed = false;
     for (int i = 0; i < n; i++)
-        if (messages[i]) {
-            if (rc != MPI_SUCCESS) enqueued_drop(messages[i]);
-            else failed |= enqueued_end(messages[i]) != 0;
-        }
+        if (w[i].e && rc != MPI_SUCCESS) enqueued_keep(w[i].e, w[i].request);
+        else if (w[i].e) failed |= enqueued_end(w[i].e) != 0;
     return failed ? raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed") : rc;
 }
 
 int call_Wait_enqueue(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
-    struct enqueued *e = request ? enqueued_take(*request) : NULL;
+    struct waited w = request ? waited_of(*request) : (struct waited){0};
     int rc = next->Wait_enqueue(request, status);
-    return end_all(1, &e, rc);
+    return end_all(1, &w, rc);
 }
 
 int call_Waitall_enqueue(const struct next *next, int count, MPI_Request array_of_requests[],
                          MPI_Status *array_of_statuses)
 {
-    struct enqueued **e = count > 0 && array_of_requests ? calloc((size_t)count, sizeof(*e)) : NULL;
-    if (count > 0 && array_of_requests && !e) return raise_error(MPI_COMM_WORLD, MPI_ERR_NO_MEM, "out of memory");
-    for (int i = 0; e && i < count; i++) e[i] = enqueued_take(array_of_requests[i]);
+    int n = count > 0 && array_of_requests ? count : 0;
+    struct waited *w = calloc((size_t)n + 1, sizeof *w);
+    if (!w) return raise_error(MPI_COMM_WORLD, MPI_ERR_NO_MEM, "out of memory");
+    for (int i = 0; i < n; i++) w[i] = waited_of(array_of_requests[i]);
     int rc = next->Waitall_enqueue(count, array_of_requests, array_of_statuses);
-    rc = end_all(e ? count : 0, e, rc);
-    free(e);
+    rc = end_all(n, w, rc);
+    free(w);
     return rc;
 }
 #endif

@@ -19,12 +19,12 @@
 #include "kernel/cores.h"
 #include "next.h"
 #include "observed.h"
+#include "stream_comm.h"
 #include "node/ipc_cache.h"
 #include "node/ipc_export.h"
 #include "node/segment.h"
 #include "node/shm_pool.h"
 #include "protocol/channel.h"
-#include "protocol/enqueued.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline.h"
 #include "request/probed.h"
@@ -132,7 +132,7 @@ static void report(bool world, bool active)
 static void stop(void)
 {
     filter_finish();
-    channels_finish(), mpi_streams_finish();
+    channels_finish(), enqueued_finish();
     record_finish();
     rts_arm(INT64_MAX);
 }
@@ -140,7 +140,7 @@ static void stop(void)
 static void finish(void)
 {
     kernel_set_chore(NULL);
-    exchange_finish(), neighbor_topology_finish();
+    exchange_finish(), neighbor_topology_finish(), stream_comm_finish();
     ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(), node_finish(), world_rank_finish();
     layout_finish();
     typed_copy_finish();

@@ -26,18 +26,31 @@ static struct known *list;
 static int key = MPI_KEYVAL_INVALID;   /* of the attribute: a referenced struct mpi_stream */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void forget(MPIX_Stream stream)
+/* Takes a stream out of the list; NULL if it is not there. */
+static struct known *take(MPIX_Stream stream)
 {
-    struct known *gone = NULL;
+    struct known *k = NULL;
     pthread_mutex_lock(&lock);
     for (struct known **at = &list; *at; at = &(*at)->next)
         if ((*at)->stream == stream) {
-            gone = *at, *at = gone->next;
+            k = *at, *at = k->next;
             break;
         }
     pthread_mutex_unlock(&lock);
-    if (gone) mpi_stream_unref(gone->gpu);
-    free(gone);
+    return k;
+}
+
+static void put(struct known *k)
+{
+    pthread_mutex_lock(&lock);
+    k->next = list, list = k;
+    pthread_mutex_unlock(&lock);
+}
+
+static void drop(struct known *k)
+{
+    if (k) mpi_stream_unref(k->gpu);
+    free(k);
 }
 
 static void note(MPIX_Stream stream, struct mpi_stream *gpu)
@@ -45,9 +58,7 @@ static void note(MPIX_Stream stream, struct mpi_stream *gpu)
     struct known *k = malloc(sizeof *k);
     if (!k) log_fatal("out of memory for a GPU stream of the MPI's");
     k->stream = stream, k->gpu = gpu;
-    pthread_mutex_lock(&lock);
-    k->next = list, list = k;
-    pthread_mutex_unlock(&lock);
+    put(k);
 }
 
 /* Returns true for a GPU's stream, and sets *gpu, referenced, if it is CUDA's; else to NULL. */
@@ -96,7 +107,8 @@ static bool read_digits(const char *text, unsigned char *bytes, size_t room)
 }
 
 #define DIGITS 64
-/* Returns the CUDA stream that an info names; NULL for others, and if the MPI writes it in another way. */
+/* Returns the CUDA stream that an info names; NULL for others, and if the MPI writes it in another way. NULL, too, for
+ * the streams that every program has: those are others in each thread, or for each device. */
 static struct mpi_stream *stream_of(MPI_Info info)
 {
     CUstream handle;
@@ -108,7 +120,8 @@ static struct mpi_stream *stream_of(MPI_Info info)
     if (PMPIX_Info_set_hex(copy, "value", &handle, sizeof handle) == MPI_SUCCESS)
         value_of(copy, "value", DIGITS, again);
     PMPI_Info_free(&copy);
-    return strcmp(digits, again) ? NULL : mpi_stream_new(handle);
+    bool common = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+    return common || strcmp(digits, again) != 0 ? NULL : mpi_stream_new(handle);
 }
 
 int call_Stream_create(const struct next *next, MPI_Info info, MPIX_Stream *stream)
@@ -116,16 +129,18 @@ int call_Stream_create(const struct next *next, MPI_Info info, MPIX_Stream *stre
     bool gpu = names_gpu(info);
     int rc = next->Stream_create(info, stream);
     if (rc != MPI_SUCCESS) return rc;
-    forget(*stream);   /* a handle that is used again */
+    drop(take(*stream));   /* of a handle that was freed where nobody saw it */
     if (gpu) note(*stream, stream_of(info));
     return rc;
 }
 
 int call_Stream_free(const struct next *next, MPIX_Stream *stream)
 {
-    MPIX_Stream was = stream ? *stream : MPIX_STREAM_NULL;
+    /* Before the MPI frees it: another thread may get the handle for a new stream at once. */
+    struct known *k = stream ? take(*stream) : NULL;
     int rc = next->Stream_free(stream);
-    if (rc == MPI_SUCCESS) forget(was);
+    if (k && rc != MPI_SUCCESS) put(k);
+    else drop(k);
     return rc;
 }
 
@@ -146,25 +161,31 @@ static int delete_stream(MPI_Comm comm, int own_key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Gives comm its stream, with the reference. */
-static void attach(MPI_Comm comm, struct mpi_stream *gpu)
+/* Returns the attribute's key, made at the first call with `made`; MPI_KEYVAL_INVALID if there is none. */
+static int key_of(bool made)
 {
     pthread_mutex_lock(&lock);
-    if (key == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(copy_stream, delete_stream, &key, NULL);
-    bool done = key != MPI_KEYVAL_INVALID && PMPI_Comm_set_attr(comm, key, gpu) == MPI_SUCCESS;
+    if (made && key == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(copy_stream, delete_stream, &key, NULL);
+    int known = key;
     pthread_mutex_unlock(&lock);
-    if (!done) mpi_stream_unref(gpu);
+    return known;
 }
 
 struct mpi_stream *stream_comm_of(MPI_Comm comm)
 {
     void *value;
-    int found = 0;
-    pthread_mutex_lock(&lock);
-    bool any = key != MPI_KEYVAL_INVALID && comm != MPI_COMM_NULL;
-    pthread_mutex_unlock(&lock);
-    if (!any || PMPI_Comm_get_attr(comm, key, &value, &found) != MPI_SUCCESS || !found) return NULL;
-    return value;
+    int found = 0, known = comm != MPI_COMM_NULL ? key_of(false) : MPI_KEYVAL_INVALID;
+    if (known == MPI_KEYVAL_INVALID || PMPI_Comm_get_attr(comm, known, &value, &found) != MPI_SUCCESS) return NULL;
+    return found ? value : NULL;
+}
+
+/* Gives a new communicator its stream, with the reference; NULL: none. It may have its parent's. */
+static void attach(MPI_Comm comm, struct mpi_stream *gpu)
+{
+    if (!gpu && stream_comm_of(comm)) PMPI_Comm_delete_attr(comm, key_of(false));
+    if (!gpu) return;
+    int known = key_of(true);
+    if (known == MPI_KEYVAL_INVALID || PMPI_Comm_set_attr(comm, known, gpu) != MPI_SUCCESS) mpi_stream_unref(gpu);
 }
 
 /* Ranks that run stridec agree whether one has a GPU's stream. Where others may have one, too, nobody asks. */
@@ -187,7 +208,7 @@ int call_Stream_comm_create(const struct next *next, MPI_Comm comm, MPIX_Stream 
     if (rc != MPI_SUCCESS) return rc;
     bool known = is_known(stream, &gpu);
     if (rts_armed() && may_have_gpu(*newcomm, known)) deny(*newcomm);
-    if (gpu) attach(*newcomm, gpu);
+    attach(*newcomm, gpu);
     return rc;
 }
 
@@ -198,7 +219,21 @@ int call_Stream_comm_create_multiplex(const struct next *next, MPI_Comm comm, in
 {
     int rc = next->Stream_comm_create_multiplex(comm, count, array_of_streams, newcomm);
     if (rc == MPI_SUCCESS && rts_armed()) deny(*newcomm);
+    if (rc == MPI_SUCCESS) attach(*newcomm, NULL);
     return rc;
 }
 #endif
+
+void stream_comm_finish(void)
+{
+    for (struct known *k; (k = list);) {
+        list = k->next;
+        drop(k);
+    }
+    if (key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&key);
+}
+#else
+void stream_comm_finish(void)
+{
+}
 #endif

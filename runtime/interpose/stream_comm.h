@@ -5,5 +5,7 @@
 
 /* Returns the own rank's CUDA stream of comm, or NULL. It lives as long as comm. */
 struct mpi_stream *stream_comm_of(MPI_Comm comm);
+/* Forgets all streams, at MPI_Finalize. */
+void stream_comm_finish(void);
 
 #endif

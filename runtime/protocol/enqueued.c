@@ -2,109 +2,116 @@
 #include "enqueued.h"
 #include "base/error.h"
 #include "base/hash_table.h"
-#include "base/log.h"
-#include "observe/stats.h"
+#include "device/device_internal.h"
 #include "pack/typed_buffer.h"
 #include <pthread.h>
 #include <stdlib.h>
 
 struct mpi_stream {
     CUstream handle;
-    int refs;
-    struct pool_buffer *spare;   /* pinned: what the stream's later work may use */
-    CUevent last;                /* behind the last message's work; NULL: there was none */
-    struct mpi_stream *next;     /* in `retired` */
+    atomic_int refs;
 };
 
 struct enqueued {
     struct mpi_stream *stream;   /* referenced */
-    struct layout *layout;       /* referenced: the type may be freed before a receive is waited for */
+    struct layout *layout;       /* referenced: the type may be freed, and a kernel reads its lists */
     struct device *device;
     struct channel_call call;
     int64_t bytes;
-    struct pool_buffer *packed;
+    struct pool_buffer *packed;  /* pinned */
+    CUevent event;               /* behind all of it, once it has ended */
     MPI_Request request;         /* the key */
     UT_hash_handle hh;
+    struct enqueued *next;       /* in `ended` */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards the rest, and streams' references and memory */
-static struct mpi_stream *retired;   /* without references; their work may be under way */
-static struct enqueued *table;       /* nonblocking messages */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* never held together with calls of the driver */
+static struct enqueued *table;            /* nonblocking messages that are not waited for */
+static struct enqueued *ended, **last = &ended;   /* in their order: streams may not have come to them */
 
 /* ---- streams ---- */
 
 struct mpi_stream *mpi_stream_new(CUstream handle)
 {
     struct mpi_stream *s = calloc(1, sizeof *s);
-    if (s) s->handle = handle, s->refs = 1;
+    if (s) s->handle = handle, atomic_store(&s->refs, 1);
     return s;
 }
 
 void mpi_stream_ref(struct mpi_stream *s)
 {
-    pthread_mutex_lock(&lock);
-    s->refs++;
-    pthread_mutex_unlock(&lock);
-}
-
-static void end(struct mpi_stream *s)
-{
-    for (struct pool_buffer *b; (b = s->spare);) {
-        s->spare = b->next, b->next = NULL;
-        mempool_put(b);
-    }
-    event_free(s->last);
-    free(s);
-}
-
-/* Ends the retired streams whose work is done. Called under the lock. */
-static void end_retired(void)
-{
-    for (struct mpi_stream **at = &retired, *s; (s = *at);)
-        if (event_passed(s->last)) *at = s->next, end(s);
-        else at = &s->next;
+    atomic_fetch_add(&s->refs, 1);
 }
 
 void mpi_stream_unref(struct mpi_stream *s)
 {
-    if (!s) return;
+    if (s && atomic_fetch_sub(&s->refs, 1) == 1) free(s);
+}
+
+/* ---- the end of messages ---- */
+
+static void release(struct enqueued *e)
+{
+    mempool_put(e->packed);
+    layout_unref(e->layout);
+    mpi_stream_unref(e->stream);
+    free(e);
+}
+
+/* Frees a message if its stream, which may be gone, has come past it, or its context is gone. */
+static bool passed(struct enqueued *e)
+{
+    if (device_try_enter(e->device)) {
+        bool done = event_passed(e->event);
+        if (done) event_free(e->event);
+        device_leave(e->device);
+        if (!done) return false;
+    } else if (device_alive(e->device)) {
+        return false;
+    }
+    release(e);
+    return true;
+}
+
+/* Frees the ended messages that streams have come past. A stream comes to its own in their order. */
+static void free_passed(void)
+{
+    struct enqueued *list, **at = &list;
+    const struct mpi_stream *behind = NULL;
     pthread_mutex_lock(&lock);
-    if (!--s->refs) s->next = retired, retired = s;
-    end_retired();
+    list = ended, ended = NULL, last = &ended;
+    pthread_mutex_unlock(&lock);
+    for (struct enqueued *e, *next; (e = *at);) {
+        next = e->next;
+        if (e->stream != behind && passed(e)) *at = next;
+        else behind = e->stream, at = &e->next;
+    }
+    if (!list) return;
+    pthread_mutex_lock(&lock);
+    if (!(*at = ended)) last = at;
+    ended = list;
     pthread_mutex_unlock(&lock);
 }
 
-void mpi_streams_finish(void)
+/* A captured stream's graph may use the message as long as it lives: it stays for good. */
+void enqueued_drop(struct enqueued *e)
 {
+    if (stream_is_captured(e->stream->handle) || device_enter(e->device)) return;
+    bool noted = event_record(&e->event, e->stream->handle);
+    device_leave(e->device);
+    if (!noted) return;
     pthread_mutex_lock(&lock);
-    end_retired();
+    *last = e, last = &e->next;
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- their memory ---- */
-
-/* Returns pinned memory of the stream's: the shortest that is long enough, and not twice as long. */
-static struct pool_buffer *memory_get(struct mpi_stream *s, struct device *d, int64_t bytes)
+void enqueued_finish(void)
 {
-    struct pool_buffer **best = NULL, *b;
+    struct enqueued *e, *next;
+    free_passed();
     pthread_mutex_lock(&lock);
-    for (struct pool_buffer **at = &s->spare; (b = *at); at = &b->next)
-        if (b->bytes >= (size_t)bytes && (!best || b->bytes < (*best)->bytes)) best = at;
-    b = best && ((*best)->bytes / 2 < (size_t)bytes || (*best)->bytes <= 4096) ? *best : NULL;
-    if (b) *best = b->next, b->next = NULL;
+    HASH_ITER(hh, table, e, next) HASH_DEL(table, e);
     pthread_mutex_unlock(&lock);
-    return b ? b : mempool_get(d, BUFFER_PINNED, (size_t)bytes);
-}
-
-/* Gives memory back to the stream, whose work so far may still use it. */
-static void memory_put(struct mpi_stream *s, struct device *d, struct pool_buffer *b)
-{
-    bool entered = !device_enter(d);
-    pthread_mutex_lock(&lock);
-    if (entered) event_record(&s->last, s->handle);
-    b->next = s->spare, s->spare = b;
-    pthread_mutex_unlock(&lock);
-    if (entered) device_leave(d);
 }
 
 /* ---- messages ---- */
@@ -137,7 +144,7 @@ static struct enqueued *new_message(struct mpi_stream *s, struct layout *l, stru
     struct enqueued *e = calloc(1, sizeof *e);
     if (!e) return NULL;
     e->bytes = layout_bytes(l, call->count);
-    if (!(e->packed = memory_get(s, d, e->bytes))) return free(e), NULL;
+    if (!(e->packed = mempool_get(d, BUFFER_PINNED, (size_t)e->bytes))) return free(e), NULL;
     mpi_stream_ref(s);
     e->stream = s, e->layout = layout_ref(l), e->device = d, e->call = *call;
     return e;
@@ -150,28 +157,18 @@ struct enqueued *enqueued_begin(struct mpi_stream *s, const struct channel_call 
     *rc = MPI_SUCCESS;
     if (!l || layout_bytes(l, call->count) > most || stream_is_captured(s->handle)) return NULL;
     if ((*rc = layout_committed(l, call->type, call->comm)) != MPI_SUCCESS) return NULL;
+    free_passed();
     struct enqueued *e = new_message(s, l, d, call);
-    if (e && move(e, KERNEL_PACK)) {
-        enqueued_drop(e);
-        *rc = raise_error(call->comm, MPI_ERR_OTHER, "packing on the GPU failed");
-        return NULL;
-    }
-    if (e && call->sends) stats_add_sent(call->comm, call->peer, e->bytes);
-    return e;
+    if (!e || !move(e, KERNEL_PACK)) return e;
+    enqueued_drop(e);
+    *rc = raise_error(call->comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    return NULL;
 }
 
 void *enqueued_packed(const struct enqueued *e, int64_t *bytes)
 {
     *bytes = e->bytes;
     return e->packed->host;
-}
-
-void enqueued_drop(struct enqueued *e)
-{
-    memory_put(e->stream, e->device, e->packed);
-    mpi_stream_unref(e->stream);
-    layout_unref(e->layout);
-    free(e);
 }
 
 int enqueued_end(struct enqueued *e)

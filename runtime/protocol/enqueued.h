@@ -1,25 +1,23 @@
 /* enqueued.h: messages that the MPI itself moves in the order of a program's stream (MPICH's MPIX_Send_enqueue and its
  * kin). For device memory those calls allocate pinned memory, each time, and pack into it as the MPI packs. Here a
- * kernel packs into pinned memory that stays with the stream, and the MPI gets bytes of the host's:
+ * kernel packs into pinned memory of a pool, and the MPI gets bytes of the host's:
  *
  *    send:      pack; the MPI sends them
  *    receive:   pack, since a shorter message leaves the rest as it was; the MPI receives them; unpack
  *
- * Messages may use the same memory one after the other: the order of the stream keeps them apart. */
+ * The calls return before the stream has come to any of it. So memory and layout are held until it has, which an event
+ * tells; later calls look. */
 #ifndef STRIDEC_ENQUEUED_H
 #define STRIDEC_ENQUEUED_H
 #include "channel.h"
 
-/* A stream that the MPI knows, and the pinned memory for its messages. */
+/* A stream that the MPI knows. None of these calls the driver: the MPI frees communicators in functions of the host's,
+ * which may not. */
 struct mpi_stream;
 /* Returns one with one reference; NULL without memory. */
 struct mpi_stream *mpi_stream_new(CUstream handle);
 void mpi_stream_ref(struct mpi_stream *s);
-/* Frees it with the last reference. The program's stream may be gone, and its messages under way: their memory is freed
- * later then. NULL is allowed. */
-void mpi_stream_unref(struct mpi_stream *s);
-/* Frees what can be freed, at MPI_Finalize. */
-void mpi_streams_finish(void);
+void mpi_stream_unref(struct mpi_stream *s);   /* NULL is allowed */
 
 struct enqueued;
 /* Enqueues the packing of a message. Returns it; NULL where the MPI is to move it: host memory, several memories,
@@ -28,13 +26,15 @@ struct enqueued;
 struct enqueued *enqueued_begin(struct mpi_stream *s, const struct channel_call *call, int64_t most, int *rc);
 /* Returns the packed bytes, and sets *bytes to their number. */
 void *enqueued_packed(const struct enqueued *e, int64_t *bytes);
-/* Enqueues, behind the MPI's own operation, the unpacking of a receive, and frees e. Returns 0 or -1 (logged). */
+/* Enqueues, behind the MPI's own operation, the unpacking of a receive, and ends e. Returns 0 or -1 (logged). */
 int enqueued_end(struct enqueued *e);
-/* Frees e, whose operation the MPI has refused. */
+/* Ends e, whose operation the MPI has refused, or has ended without the stream. */
 void enqueued_drop(struct enqueued *e);
 
 /* Keep a nonblocking message by its request, and take it again: NULL if none is kept. */
 void enqueued_keep(struct enqueued *e, MPI_Request request);
 struct enqueued *enqueued_take(MPI_Request request);
+/* Frees what streams are done with, and forgets the rest, at MPI_Finalize. */
+void enqueued_finish(void);
 
 #endif

@@ -176,6 +176,65 @@ static void many(void)
     report("many messages before the stream runs");
 }
 
+/* A wait that the MPI refuses leaves the messages as they were; so do two waits, one for each. */
+static void with_refused(void)
+{
+    struct ring r;
+    MPI_Request request[2];
+    ring_make(&r, 1, 2, MEM_DEVICE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < ROUNDS; i++) {
+        ring_fill(&r), start(&r, 1, request);
+        int rc = i % 2 ? MPIX_Waitall_enqueue(2, request, NULL) : MPIX_Wait_enqueue(&request[0], NULL);
+        expect_equal(error_class(rc), MPI_ERR_ARG, "the error of a wait without a status");
+        MPIX_Waitall_enqueue(2, request, MPI_STATUSES_IGNORE);
+        ring_check(&r, "a message after a wait that was refused");
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    ring_free(&r);
+    report("waits that are refused");
+}
+
+#define BLOCKS 3000
+static MPI_Datatype irregular(unsigned seed, int at[BLOCKS])
+{
+    MPI_Datatype type;
+    for (int i = 0, past = 0; i < BLOCKS; i++) at[i] = past += 1 + (int)(seed = seed * 5 + 1) % 5 * (i % 2);
+    MPI_Type_create_indexed_block(BLOCKS, 1, at, MPI_DOUBLE, &type);
+    type_commit(&type);
+    return type;
+}
+
+/* The lists of a type that is freed before the stream has packed must not become another's. */
+static void with_freed_types(void)
+{
+    static int at[BLOCKS], other[BLOCKS];
+    static double host[6 * BLOCKS], got[BLOCKS];
+    double *from = mem_alloc(MEM_DEVICE, sizeof host), *to = mem_alloc(MEM_DEVICE, sizeof got),
+           *packed = mem_alloc(MEM_DEVICE, sizeof got);
+    MPI_Request request[2];
+    for (int i = 0; i < 6 * BLOCKS; i++) host[i] = i + my_rank;
+    mem_write(MEM_DEVICE, from, host, sizeof host);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        int bad = 0;
+        MPI_Datatype type = irregular(2 * i + 1, at), next;
+        MPI_Pack(from, 1, type, packed, sizeof got, &(int){0}, MPI_COMM_WORLD);   /* its lists are there */
+        MPIX_Irecv_enqueue(to, BLOCKS, MPI_DOUBLE, before(), 1, comm, &request[0]);
+        MPIX_Isend_enqueue(from, 1, type, after(), 1, comm, &request[1]);
+        MPIX_Waitall_enqueue(2, request, MPI_STATUSES_IGNORE);
+        MPI_Type_free(&type);
+        next = irregular(2 * i + 2, other);
+        MPI_Pack(from, 1, next, packed, sizeof got, &(int){0}, MPI_COMM_WORLD);
+        cudaStreamSynchronize(stream);
+        MPI_Type_free(&next);
+        mem_read(MEM_DEVICE, got, to, sizeof got);
+        for (int k = 0; k < BLOCKS; k++) bad += got[k] != at[k] + before();
+        expect_equal(bad, 0, "the number of wrong elements of a freed type");
+    }
+    mem_free(MEM_DEVICE, from), mem_free(MEM_DEVICE, to), mem_free(MEM_DEVICE, packed);
+    report("types that are freed early");
+}
+
 static void with_host_memory(void)
 {
     struct ring r;
@@ -188,25 +247,52 @@ static void with_host_memory(void)
     report("host memory");
 }
 
-/* On a communicator whose stream the MPI has been given back, and on a duplicate of it. */
-static void on_stream(void)
+/* Returns a communicator of another's ranks with that stream. */
+static MPI_Comm on(cudaStream_t of, MPI_Comm parent)
 {
     MPIX_Stream own;
     MPI_Info info;
     MPI_Comm made;
-    cudaStreamCreate(&stream);
     MPI_Info_create(&info);
     MPI_Info_set(info, "type", "cudaStream_t");
-    MPIX_Info_set_hex(info, "value", &stream, sizeof stream);
+    MPIX_Info_set_hex(info, "value", &of, sizeof of);
     MPIX_Stream_create(info, &own);
     MPI_Info_free(&info);
-    MPIX_Stream_comm_create(MPI_COMM_WORLD, own, &made);
+    MPIX_Stream_comm_create(parent, own, &made);
     MPIX_Stream_free(&own);
-    comm = made;
+    return made;
+}
+
+/* Communicators made of one with a stream have their own. */
+static void with_parents(void)
+{
+    struct ring r;
+    MPI_Request request[2];
+    cudaStream_t was = stream;
+    MPI_Comm parent = comm, none;
+    ring_make(&r, 1, 2, MEM_DEVICE);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    MPIX_Stream_comm_create(parent, MPIX_STREAM_NULL, &none);
+    comm = on(stream, none);
+    ring_fill(&r), start(&r, 1, request);
+    MPIX_Waitall_enqueue(2, request, MPI_STATUSES_IGNORE);
+    ring_check(&r, "a message in the order of the child's stream");
+    MPI_Comm_free(&comm), MPI_Comm_free(&none);
+    cudaStreamDestroy(stream);
+    ring_free(&r);
+    stream = was, comm = parent;
+    report("communicators of a communicator with a stream");
+}
+
+/* On a communicator whose stream the MPI has been given back, and on a duplicate of it. */
+static void on_stream(void)
+{
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    MPI_Comm made = comm = on(stream, MPI_COMM_WORLD);
     with_blocking(1, 2), with_blocking(0, 3), with_blocking(2, 0);
     MPI_Comm_dup(made, &comm);
     MPI_Comm_free(&made);
-    with_requests(), with_less(), many(), with_host_memory();
+    with_requests(), with_less(), many(), with_refused(), with_freed_types(), with_parents(), with_host_memory();
     cudaStreamDestroy(stream);
     MPI_Comm_free(&comm);
 }

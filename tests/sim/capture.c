@@ -22,7 +22,7 @@ static const struct {
 } RULES[] = {
     {"cuMemAlloc", UNSAFE},          {"cuMemFree", UNSAFE},      {"cuMemHostAlloc", UNSAFE},      {"cuMemFreeHost", UNSAFE},
     {"cuModuleUnload", UNSAFE},      {"cuMemsetD8", LEGACY},     {"cuPointerSetAttribute", UNSAFE}, {"cuCtxSynchronize", NEVER},
-    {"cuStreamSynchronize", UNSAFE},
+    {"cuStreamSynchronize", UNSAFE}, {"cuEventQuery", UNSAFE},
 };
 
 static CUresult breaks(CUresult with)

@@ -73,6 +73,7 @@ int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm
     int place = place_of(stream);
     if (key == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
     int rc = OWN(MPIX_Stream_comm_create)(comm, place < 0 ? stream : MPIX_STREAM_NULL, newcomm);
+    if (!rc) PMPI_Comm_delete_attr(*newcomm, key);   /* the parent's */
     if (!rc && place >= 0) PMPI_Comm_set_attr(*newcomm, key, &streams[place]);
     return rc;
 }
@@ -189,6 +190,7 @@ int MPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype type, int source, int 
 int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
 {
     struct message *m = NULL;
+    if (!status) return MPI_ERR_ARG;
     pthread_mutex_lock(&lock);
     for (struct message **at = &messages; *at; at = &(*at)->next)
         if ((*at)->shown == *request) {
@@ -203,7 +205,7 @@ int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
 
 int MPIX_Waitall_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
 {
-    int rc = MPI_SUCCESS;
+    int rc = statuses ? MPI_SUCCESS : MPI_ERR_ARG;
     for (int i = 0; i < count && !rc; i++)
         rc = MPIX_Wait_enqueue(&requests[i], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
     return rc;
