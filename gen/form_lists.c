@@ -80,13 +80,18 @@ static void fill_node(const struct form *f, const struct form_node *n, unsigned 
     for (int i = 0; i < n->count; i++) fill_node(f, n->child[i], all);
 }
 
+void form_lists_write(const struct form *f, void *lists)
+{
+    fill_node(f, f->root, lists);
+}
+
 void *form_lists(const struct form *f, size_t *bytes, struct reason *why)
 {
     *bytes = f->list_bytes;
     if (!*bytes) return NULL;
     unsigned char *all = calloc(1, *bytes);
     if (!all) return reason_memory(why);
-    fill_node(f, f->root, all);
+    form_lists_write(f, all);
     return all;
 }
 

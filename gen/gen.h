@@ -103,6 +103,8 @@ bool form_has_lists(const struct form *f);
 /* The bytes that belong at stridec_launch.program, malloc'd; NULL and *bytes 0 for forms without lists. NULL
  * and *bytes not 0 without memory. form.h bounds them: at most 7.5 bytes a block and 4 KiB for all but huge ones. */
 void *form_lists(const struct form *f, size_t *bytes, struct reason *why);
+/* Writes them; what nobody reads may stay as it is. */
+void form_lists_write(const struct form *f, void *lists);
 /* Fills stridec_launch.number for the entries of words of this width. */
 void form_numbers(const struct form *f, int word, uint64_t number[GEN_NUMBERS_MAX]);
 

@@ -99,23 +99,8 @@ enum stage module_request(struct module *m)
  * Data of a type on the device: the interpreter's program, or lists
  */
 
-static void *make_program(struct kernel *k, size_t *bytes)
-{
-    struct reason why;
-    size_t words = 0;
-    int64_t *program = tree_program(k->tree, &words, &why);
-    *bytes = words * sizeof *program;
-    return program;
-}
-
-static void *make_lists(struct kernel *k, size_t *bytes)
-{
-    struct reason why;
-    return form_lists(k->form, bytes, &why);
-}
-
-/* Uploads the bytes and frees `data`. Waits: the next user may be on another stream. This happens once a module. */
-static struct pool_buffer *upload(struct device *d, void *data, size_t bytes)
+/* Uploads the bytes. Waits: the next user may be on another stream. This happens once a module. */
+static struct pool_buffer *upload(struct device *d, const void *data, size_t bytes)
 {
     struct stream *s = data ? stream_get(d) : NULL;
     struct pool_buffer *b = s ? mempool_get(d, BUFFER_LASTING, bytes) : NULL;
@@ -125,20 +110,42 @@ static struct pool_buffer *upload(struct device *d, void *data, size_t bytes)
         b = NULL;
     }
     stream_put(d, s);
-    free(data);
     return b;
 }
 
-/* Returns the device address of the data that `make` returns, uploaded at the first call; 0 on failure. Threads that
- * share a type's first use may each upload it: no thread waits for another type's lists. */
+static struct pool_buffer *upload_program(struct kernel *k, struct device *d)
+{
+    struct reason why;
+    size_t words = 0;
+    int64_t *program = tree_program(k->tree, &words, &why);
+    struct pool_buffer *b = upload(d, program, words * sizeof *program);
+    free(program);
+    return b;
+}
+
+#define LISTS_PINNED ((size_t)64 << 10)   /* bytes: shorter ones the driver copies as soon */
+/* Long lists are written where the device reads them: new pages, and the driver's copy, take longer than writing. */
+static struct pool_buffer *upload_lists(struct kernel *k, struct device *d)
+{
+    struct reason why;
+    size_t bytes = k->form->list_bytes;
+    struct pool_buffer *pinned = bytes >= LISTS_PINNED ? mempool_get(d, BUFFER_PINNED, bytes) : NULL, *b;
+    if (pinned) form_lists_write(k->form, pinned->host);
+    void *lists = pinned ? NULL : form_lists(k->form, &bytes, &why);
+    b = upload(d, pinned ? pinned->host : lists, bytes);
+    mempool_put(pinned);
+    free(lists);
+    return b;
+}
+
+/* Returns the device address of the data that `make` uploads at the first call; 0 on failure. Threads that share a
+ * type's first use may each upload it: no thread waits for another type's lists. */
 static uint64_t address_of(struct module *m, _Atomic(struct pool_buffer *) *slot,
-                           void *(*make)(struct kernel *, size_t *))
+                           struct pool_buffer *(*make)(struct kernel *, struct device *))
 {
     struct pool_buffer *b = atomic_load_explicit(slot, memory_order_acquire), *none = NULL;
-    size_t bytes;
     if (b) return b->address;
-    void *data = make(m->kernel, &bytes);
-    b = upload(m->device, data, bytes);
+    b = make(m->kernel, m->device);
     if (b && !atomic_compare_exchange_strong(slot, &none, b)) {
         mempool_put(b);
         b = none;
@@ -148,12 +155,12 @@ static uint64_t address_of(struct module *m, _Atomic(struct pool_buffer *) *slot
 
 uint64_t module_lists(struct module *m)
 {
-    return address_of(m, &m->lists, make_lists);
+    return address_of(m, &m->lists, upload_lists);
 }
 
 uint64_t module_program(struct module *m)
 {
-    return address_of(m, &m->program, make_program);
+    return address_of(m, &m->program, upload_program);
 }
 
 void modules_free(struct kernel *k)
