@@ -116,12 +116,13 @@ void enqueued_finish(void)
 
 /* ---- messages ---- */
 
-/* Returns the layout of a buffer that lies on the stream's device alone, and sets *d; else NULL. */
+/* Returns the layout of a buffer with gaps that lies on the stream's device alone, and sets *d; else NULL. */
 static struct layout *layout_on(const struct mpi_stream *s, const struct channel_call *call, struct device **d)
 {
     struct location w;
     struct layout *l = typed_buffer_find(call->buf, call->count, call->type, call->comm, &w);
-    if (!l || !l->tree || w.parts || device_of_stream(s->handle) != w.device) return NULL;
+    if (!l || !l->tree || layout_contiguous(l, call->count)) return NULL;
+    if (w.parts || device_of_stream(s->handle) != w.device) return NULL;
     *d = w.device;
     return l;
 }

@@ -20,9 +20,9 @@ void mpi_stream_ref(struct mpi_stream *s);
 void mpi_stream_unref(struct mpi_stream *s);   /* NULL is allowed */
 
 struct enqueued;
-/* Enqueues the packing of a message. Returns it; NULL where the MPI is to move it: host memory, several memories,
- * memory of another device than the stream's, more packed bytes than `most`, a stream that is being captured, no
- * memory. Sets *rc to MPI_SUCCESS, or, with NULL, to an error raised on the communicator. */
+/* Enqueues the packing of a message. Returns it; NULL where the MPI is to move it: host memory, one contiguous piece,
+ * several memories, memory of another device than the stream's, more packed bytes than `most`, a stream that is being
+ * captured, no memory. Sets *rc to MPI_SUCCESS, or, with NULL, to an error raised on the communicator. */
 struct enqueued *enqueued_begin(struct mpi_stream *s, const struct channel_call *call, int64_t most, int *rc);
 /* Returns the packed bytes, and sets *bytes to their number. */
 void *enqueued_packed(const struct enqueued *e, int64_t *bytes);
