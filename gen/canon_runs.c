@@ -325,12 +325,7 @@ static struct tree *runs_tree(const struct runs *r, struct canon_work *w)
 /* True if the blocks are maximal runs, and the first lies at 0: then they need not be copied. */
 static bool are_runs(const struct tree *t)
 {
-    if (t->kind != TREE_BLOCKS || t->block->off != 0)
-        return false;
-    int64_t touching = 0;
-    for (int64_t i = 1; i < t->count; i++)
-        touching += wrap_add(t->block[i - 1].off, t->block[i - 1].len) == t->block[i].off;
-    return touching == 0;
+    return t->kind == TREE_BLOCKS && t->block->off == 0 && !t->touching;
 }
 
 /* The form of blocks that are runs as they are: t itself where nothing is regular. */

@@ -2,7 +2,6 @@
 #include "form.h"
 #include "reason.h"
 #include "text.h"
-#include "tree_inner.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,26 +146,22 @@ static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return survey_block(s, user - s->off, packed, len);
 }
 
-/* Surveys blocks that are runs as they are without a walk. Returns false where two touch: s stays as it is. */
-static bool survey_list(struct survey *s, const struct tree *t, int *unfit)
+/* Blocks that are runs as they are need no walk. */
+static int survey_list(struct survey *s, const struct tree *t)
 {
     struct survey own = *s;   /* not read and written each time */
-    int64_t packed = 0, past = t->block->off - 1;
-    *unfit = 0;
-    for (const struct tree_block *b = t->block, *end = b + t->count; b < end && !*unfit; packed += (b++)->len) {
-        if (b->off == past) return false;
-        past = wrap_add(b->off, b->len);
-        *unfit = survey_block(&own, b->off, packed, b->len);
-    }
+    int64_t packed = 0;
+    int unfit = 0;
+    for (const struct tree_block *b = t->block, *end = b + t->count; b < end && !unfit; packed += (b++)->len)
+        unfit = survey_block(&own, b->off, packed, b->len);
     *s = own;
-    return true;
+    return unfit;
 }
 
 /* Returns 0, or not 0 if the blocks are too many, or too far apart. */
 static int survey(struct survey *s, const struct tree *t)
 {
-    int unfit;
-    if (t->kind == TREE_BLOCKS && survey_list(s, t, &unfit)) return unfit;
+    if (t->kind == TREE_BLOCKS && !t->touching) return survey_list(s, t);
     return tree_walk(t, 1, 0, 0, t->size, survey_run, s);
 }
 

@@ -277,19 +277,21 @@ void tree_blocks_drop(struct tree_block block[])
         list_free(block);
 }
 
-/* Size and bounds of blocks that are in place. */
+/* What is known of blocks that are in place, by one look at each. */
 static bool blocks_measure(struct tree *t, struct reason *why)
 {
-    int64_t low = INT64_MAX, high = INT64_MIN, size = 0;
-    bool far = false;
+    int64_t low = INT64_MAX, high = INT64_MIN, size = 0, past = wrap_sub(t->block->off, 1);
+    uint64_t bits = 0;
+    bool far = false, touching = false;
     for (const struct tree_block *b = t->block, *end = b + t->count; b < end; b++) {
-        int64_t past;
+        touching |= b->off == past;
         far |= __builtin_add_overflow(b->off, b->len, &past);
         far |= __builtin_add_overflow(size, b->len, &size);
         low = b->off < low ? b->off : low;
         high = past > high ? past : high;
+        bits |= (uint64_t)b->off | (uint64_t)b->len;
     }
-    t->size = size;
+    t->size = size, t->bits = bits, t->touching = touching;
     if (!far)
         return set_bounds(t, low, high, 0, 0, why);
     reason_overflow(why, "an offset or the packed size");
@@ -397,7 +399,7 @@ bool tree_is_strided(const struct tree *t)
  * them all. Negative numbers in two's complement have the same trailing zeros as positive ones. */
 static uint64_t number_bits(const struct tree *t)
 {
-    uint64_t bits = t->kind == TREE_DENSE ? (uint64_t)t->count : 0;
+    uint64_t bits = t->kind == TREE_DENSE ? (uint64_t)t->count : t->bits;
     if (t->size == 0)
         return 0;
     if (t->kind == TREE_STRIDE && t->count > 1)
@@ -406,8 +408,6 @@ static uint64_t number_bits(const struct tree *t)
         bits |= (uint64_t)t->child->off | number_bits(t->child);
     for (int64_t i = 0; t->at && i < t->count; i++)
         bits |= (uint64_t)t->at[i];
-    for (int64_t i = 0; t->block && i < t->count; i++)
-        bits |= (uint64_t)t->block[i].off | (uint64_t)t->block[i].len;
     for (int64_t i = 0; t->part && i < t->count; i++) {
         if (t->part[i]->size > 0)
             bits |= (uint64_t)t->part[i]->off | number_bits(t->part[i]);

@@ -51,6 +51,8 @@ struct tree {
     struct tree **part;  /* seq: count children */
     int64_t *at;         /* index: count offsets */
     struct tree_block *block;   /* blocks: count blocks, each of 1 byte or more */
+    uint64_t bits;       /* blocks: of all their numbers, or'ed */
+    bool touching;       /* blocks: some block begins where the one before it ends */
 };
 
 /* tree_seq makes blocks of so many dense parts, and tree_blocks a seq of fewer: equal layouts of either have one node.
