@@ -289,7 +289,7 @@ static void receive_with_fault(void)
     MPI_Recv(&theirs, 1, MPI_INT, peer, TOLD, control, MPI_STATUS_IGNORE);
 }
 
-/* Every message is received once. */
+/* Every message is received once. The barriers: before, all has been sent; behind, nobody sends the next one yet. */
 static void expect_nothing_left(void)
 {
     int there = 0;
@@ -299,6 +299,7 @@ static void expect_nothing_left(void)
     expect(!there, "%s to %s, fault %ld%s of rank %d: a message is left", send_name[send_by], recv_name[recv_by], fault.n,
            fault.later ? "+" : "", fault.rank);
     if (there) MPI_Recv(in.origin, to.count, to.type, s.MPI_SOURCE, s.MPI_TAG, comm, MPI_STATUS_IGNORE);
+    MPI_Barrier(control);
 }
 
 /* From rank 0 to rank 1. */
