@@ -277,7 +277,7 @@ void tree_blocks_drop(struct tree_block block[])
         list_free(block);
 }
 
-/* What is known of blocks that are in place, by one look at each. */
+/* Sets the size, the bounds, the bits and `touching` of blocks that are in place. */
 static bool blocks_measure(struct tree *t, struct reason *why)
 {
     int64_t low = INT64_MAX, high = INT64_MIN, size = 0, past = wrap_sub(t->block->off, 1);

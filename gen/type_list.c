@@ -104,7 +104,8 @@ static int64_t fill_alike(const struct blocks *l, int64_t size, struct tree_bloc
     return bad ? -1 : n;
 }
 
-/* The same of types in turn; -1 also if a block's is not plain. No branches: they would be guessed wrong. */
+/* Fills in those of blocks of different types, too. Returns like fill_alike; -1 also if a type is not plain. Has no
+ * branches: the processor would guess them wrong. */
 static int64_t fill_plain(const struct blocks *l, const struct olds *o, struct tree_block block[], int64_t *first)
 {
     int64_t n = 0, at;

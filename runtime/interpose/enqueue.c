@@ -96,44 +96,33 @@ SENDS(_c, MPI_Count, INT64_MAX)
 RECEIVES(_c, MPI_Count, INT64_MAX)
 #endif
 
-/* A message that is being waited for, and its request. */
-struct waited {
-    struct enqueued *e;   /* NULL: not stridec's */
-    MPI_Request request;
-};
-
-static struct waited waited_of(MPI_Request request)
-{
-    return (struct waited){enqueued_take(request), request};
-}
-
-/* Ends messages whose ends the MPI has enqueued. Where it has refused, they are kept on. */
-static int end_all(int n, const struct waited w[], int rc)
+/* Ends messages (NULL: not stridec's) whose ends the MPI has enqueued. Where it has refused, they are kept on. */
+static int end_all(int n, struct enqueued *const e[], int rc)
 {
     bool failed = false;
     for (int i = 0; i < n; i++)
-        if (w[i].e && rc != MPI_SUCCESS) enqueued_keep(w[i].e, w[i].request);
-        else if (w[i].e) failed |= enqueued_end(w[i].e) != 0;
+        if (e[i] && rc != MPI_SUCCESS) enqueued_keep_on(e[i]);
+        else if (e[i]) failed |= enqueued_end(e[i]) != 0;
     return failed ? raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed") : rc;
 }
 
 int call_Wait_enqueue(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
-    struct waited w = request ? waited_of(*request) : (struct waited){0};
+    struct enqueued *e = request ? enqueued_take(*request) : NULL;
     int rc = next->Wait_enqueue(request, status);
-    return end_all(1, &w, rc);
+    return end_all(1, &e, rc);
 }
 
 int call_Waitall_enqueue(const struct next *next, int count, MPI_Request array_of_requests[],
                          MPI_Status *array_of_statuses)
 {
     int n = count > 0 && array_of_requests ? count : 0;
-    struct waited *w = calloc((size_t)n + 1, sizeof *w);
-    if (!w) return raise_error(MPI_COMM_WORLD, MPI_ERR_NO_MEM, "out of memory");
-    for (int i = 0; i < n; i++) w[i] = waited_of(array_of_requests[i]);
+    struct enqueued **e = calloc((size_t)n + 1, sizeof(*e));
+    if (!e) return raise_error(MPI_COMM_WORLD, MPI_ERR_NO_MEM, "out of memory");
+    for (int i = 0; i < n; i++) e[i] = enqueued_take(array_of_requests[i]);
     int rc = next->Waitall_enqueue(count, array_of_requests, array_of_statuses);
-    rc = end_all(n, w, rc);
-    free(w);
+    rc = end_all(n, e, rc);
+    free(e);
     return rc;
 }
 #endif

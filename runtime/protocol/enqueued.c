@@ -182,6 +182,11 @@ int enqueued_end(struct enqueued *e)
 void enqueued_keep(struct enqueued *e, MPI_Request request)
 {
     e->request = request;
+    enqueued_keep_on(e);
+}
+
+void enqueued_keep_on(struct enqueued *e)
+{
     pthread_mutex_lock(&lock);
     HASH_ADD(hh, table, request, sizeof e->request, e);
     pthread_mutex_unlock(&lock);

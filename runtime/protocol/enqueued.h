@@ -31,8 +31,10 @@ int enqueued_end(struct enqueued *e);
 /* Ends e, whose operation the MPI has refused, or has ended without the stream. */
 void enqueued_drop(struct enqueued *e);
 
-/* Keep a nonblocking message by its request, and take it again: NULL if none is kept. */
+/* Keep a nonblocking message by its request, and take it again: NULL if none is kept. enqueued_keep_on: by the request
+ * that it was kept by before. */
 void enqueued_keep(struct enqueued *e, MPI_Request request);
+void enqueued_keep_on(struct enqueued *e);
 struct enqueued *enqueued_take(MPI_Request request);
 /* Frees what streams are done with, and forgets the rest, at MPI_Finalize. */
 void enqueued_finish(void);

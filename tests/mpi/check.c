@@ -119,6 +119,13 @@ int check_finish(void)
     return bad;
 }
 
+int check_left_out(int *argc, char ***argv, const char *why)
+{
+    check_start(argc, argv, -1);
+    report("left out: %s", why);
+    return check_finish();
+}
+
 void fail(const char *format, ...)
 {
     va_list args;

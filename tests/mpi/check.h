@@ -23,7 +23,10 @@ extern MPI_Comm check_comm;   /* of all ranks; the reports' own */
 int check_start(int *argc, char ***argv, int level);
 /* Prints the totals, finalizes; the exit status. */
 int check_finish(void);
-/* The same without MPI_Init and MPI_Finalize: of programs that start the MPI by other ways. */
+/* All of a program that can't run here: says why. The exit status. */
+int check_left_out(int *argc, char ***argv, const char *why);
+/* The same as check_start and check_finish, without MPI_Init and MPI_Finalize: of programs that start the MPI by other
+ * ways. */
 void check_begin(int argc, char **argv, MPI_Comm comm);
 int check_end(void);
 /* Notes a failure of the present check on this rank; thread safe. */
