@@ -225,27 +225,33 @@ struct stridec_links {
     struct stridec_link job[GEN_LINK_MOST];
 };
 
-/* The argument of stridec_flags, an entry of the module of lists, for one block of threads. It stores 1 to words of
- * device memory, the first `sets`, once all earlier work of the stream is done; then it waits until each of the next
- * `waits` is 1, and stores 0 there. templates/link_list.cu declares the same struct. */
+/* Entries of the module of lists with longer and shorter arguments, of which a launch copies all: NAME_SOME and NAME_MOST,
+ * by what they hold. Kernels for streams that wait for each other: each begins while the one before it in its stream ends,
+ * where the launch allows that (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; from sm_90 on), and then waits. */
+
+/* The argument of stridec_flags_N, for one block of threads. It stores 1 to words of device memory, the first `sets`, once
+ * all earlier work of the stream is done; then it waits until each of the next `waits` is 1, and stores 0 there.
+ * templates/link_list.cu declares the same struct. */
+#define GEN_FLAGS_SOME 8
 #define GEN_FLAGS_MOST 256
 struct stridec_flags {
     uint32_t sets, waits;
     uint64_t at[GEN_FLAGS_MOST];
 };
 
-/* The argument of stridec_exchange, an entry of the module of lists: links, of which each may wait for one word of
- * device memory. Its words are the `ready` ones, which links wait for, then `sets`, `ends` and `begins`. First of all 1
- * is stored to `begins`. Once all is moved the last block stores 0 to `ready` and 1 to `sets`; then it waits until each
- * of `ends` is 1, and stores 0 there. Links without levels don't go so. templates/link_list.cu declares the same. */
+/* The argument of stridec_exchange_N: links, of which each may wait for one word of device memory. Its words are the
+ * `ready` ones, which links wait for, then `sets`, `ends` and `begins`. First of all 1 is stored to `begins`. Once all is
+ * moved the last block stores 0 to `ready` and 1 to `sets`; then it waits until each of `ends` is 1, and stores 0 there.
+ * Links without levels don't go so. templates/link_list.cu declares the same. */
 #define GEN_EXCHANGE_LINKS 26
 #define GEN_EXCHANGE_WORDS 128   /* no more than a block has threads */
+#define GEN_EXCHANGE_SOME 64
+#define GEN_EXCHANGE_MOST (GEN_EXCHANGE_WORDS + GEN_EXCHANGE_LINKS * (int)(sizeof(struct stridec_link) / 8))
 struct stridec_exchange {
     uint64_t ended;         /* address of a word that counts blocks; 0 between launches */
     uint32_t n, blocks;
     uint32_t ready, sets, ends, begins;
-    uint64_t at[GEN_EXCHANGE_WORDS];
-    struct stridec_link job[GEN_EXCHANGE_LINKS];
+    uint64_t rest[GEN_EXCHANGE_MOST];   /* the words' addresses, then the n links */
 };
 
 /* The argument of stridec_link_marked, an entry of the module of lists: one nest, told by one link, or by two where the

@@ -13,8 +13,8 @@ local link = {}
 local WORD_MAX = 16
 local THREADS = 256
 local LEVELS = 5            -- GEN_LINK_LEVELS
-local FLAGS = 256           -- GEN_FLAGS_MOST
-local EXCHANGE = { links = 26, words = 128 }   -- GEN_EXCHANGE_*
+local FLAGS = { 8, 256 }        -- GEN_FLAGS_SOME, _MOST
+local EXCHANGES = { 64, 466 }   -- GEN_EXCHANGE_SOME, _MOST
 local JOBS = { 39, 26, 8, 0 }   -- GEN_LINK_MOST; fewer, since a launch copies its whole argument
 
 -- Loads that a thread has in flight: reading another device's memory takes 2 us. Fewer where a list is looked into first:
@@ -92,8 +92,7 @@ function link.source(p, title, read)
     title = title,
     entries = p.sides and entries(p),
     levels = LEVELS,
-    flags = FLAGS,
-    exchange = not p.sides and EXCHANGE,
+    streams = not p.sides and { exchanges = EXCHANGES, flags = FLAGS },
     in_place = true,
     loads = {},
     exchanges = false,

@@ -165,12 +165,13 @@ stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<"
 
 @ end
 /* Words by which streams wait for each other: struct stridec_flags of gen/gen.h. */
-struct stridec_flag_list {
+template <int MANY> struct stridec_flag_list {
     unsigned int sets, waits;
-    unsigned long long at[@(flags)];
+    unsigned long long at[MANY];
 };
-extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_list a)
+template <class LIST> static __device__ __forceinline__ void stridec_flag_all(const LIST &a)
 {
+    stridec_in_order();
     __threadfence_system();
     for (unsigned int i = threadIdx.x; i < a.sets; i += blockDim.x) *(volatile unsigned int *)a.at[i] = 1;
     __syncthreads();   /* a rank may wait for itself */
@@ -178,27 +179,34 @@ extern "C" __global__ void stridec_flags(const STRIDEC_IN_PLACE stridec_flag_lis
         stridec_await(a.at[a.sets + i]);
         *(volatile unsigned int *)a.at[a.sets + i] = 0;
     }
+    stridec_let_next_begin();
 }
+@ for _, many in ipairs(streams.flags) do
+extern "C" __global__ void stridec_flags_@(many)(const STRIDEC_IN_PLACE stridec_flag_list<@(many)> a)
+{
+    stridec_flag_all(a);
+}
+@ end
 
 /* Links that wait for words: struct stridec_exchange of gen/gen.h. */
-struct stridec_exchange_list {
+template <int MANY> struct stridec_exchange_list {
     unsigned long long ended;
     unsigned int n, blocks;
     unsigned int ready, sets, ends, begins;
-    unsigned long long at[@(exchange.words)];
-    struct stridec_link job[@(exchange.links)];
+    unsigned long long at[MANY];
 };
-extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads), 4)
-stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
+template <class LIST> static __device__ __forceinline__ void stridec_exchange_all(const LIST &a)
 {
     __shared__ unsigned int before;
+    const struct stridec_link *const jobs = (const struct stridec_link *)(a.at + a.ready + a.sets + a.ends + a.begins);
     unsigned int awaited = 0;   /* of the words, counted from 1: none */
+    stridec_in_order();
     if (blockIdx.x == 0 && threadIdx.x < a.begins) {
         __threadfence_system();
         *(volatile unsigned int *)a.at[a.ready + a.sets + a.ends + threadIdx.x] = 1;
     }
     for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x) {
-        const struct stridec_link &job = a.job[stridec_link_of(a.job, a.n, block)];
+        const struct stridec_link &job = jobs[stridec_link_of(jobs, a.n, block)];
         if (job.code >> 26 != awaited) {
             awaited = job.code >> 26;
             if (threadIdx.x == 0) stridec_await(a.at[awaited - 1]);
@@ -206,6 +214,7 @@ stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
         }
         stridec_link_move<false>(job, block);
     }
+    stridec_let_next_begin();
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
@@ -228,6 +237,13 @@ stridec_exchange(const STRIDEC_IN_PLACE stridec_exchange_list a)
         *(volatile unsigned int *)a.at[a.ready + a.sets + threadIdx.x] = 0;
     }
 }
+@ for _, many in ipairs(streams.exchanges) do
+extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads), 4)
+stridec_exchange_@(many)(const STRIDEC_IN_PLACE stridec_exchange_list<@(many)> a)
+{
+    stridec_exchange_all(a);
+}
+@ end
 
 /* A nest from or to packed bytes, in step with another GPU's kernel: struct stridec_link_marked of gen/gen.h. */
 struct stridec_link_marks {

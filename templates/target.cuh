@@ -70,7 +70,23 @@ static __device__ __forceinline__ void stridec_bulk_end()
 }
 #endif
 @ end
-@ if exchange then
+@ if streams then
+
+/* A kernel may begin while the one before it in the stream ends, and is held here until that has ended and its stores are
+ * seen. */
+static __device__ __forceinline__ void stridec_in_order()
+{
+#if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* From here on, in all blocks, the next kernel may begin so. */
+static __device__ __forceinline__ void stridec_let_next_begin()
+{
+#if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 /* Waits until a word that another GPU sets is 1. What was written before it is found after it. */
 static __device__ __forceinline__ void stridec_await(unsigned long long at)

@@ -18,13 +18,18 @@ static void *find_required(void *library, const char *name)
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
 #define READ_SYMBOL(name) &&(*(void **)&out->name = find_required(library, TEXT(name))) != NULL
+#define EARLY_FROM 12030   /* the first driver that captures a launch which begins early */
 #define READ_OPTIONAL(name) &&(*(void **)&out->name = dlsym(library, TEXT(name))) != NULL
 static bool read_driver(void *library, struct driver *out)
 {
+    int version = 0;
     out->graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
     out->mappings = true DRIVER_MAPPING_CALLS(READ_OPTIONAL);
     out->memory_operations = true DRIVER_MEMORY_CALLS(READ_OPTIONAL);
-    return true DRIVER_CALLS(READ_SYMBOL);
+    bool early = true DRIVER_EARLY_CALLS(READ_OPTIONAL);
+    bool all = true DRIVER_CALLS(READ_SYMBOL);
+    out->early_launches = all && early && out->cuDriverGetVersion(&version) == CUDA_SUCCESS && version >= EARLY_FROM;
+    return all;
 }
 
 static const struct gpu_runtime cuda = {

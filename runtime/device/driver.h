@@ -31,6 +31,9 @@
 /* Older drivers may lack the first; then streams do not wait for other ranks (channel.h, stream_posts.h). */
 #define DRIVER_MEMORY_CALLS(X) X(cuStreamBatchMemOp) X(cuStreamGetCtx)
 
+/* Older drivers may lack these, or not put them into a graph; then a kernel begins when the one before it has ended. */
+#define DRIVER_EARLY_CALLS(X) X(cuLaunchKernelEx) X(cuFuncGetAttribute)
+
 /* Older drivers may lack these; then memory mapped by cuMemMap is not shared (mapping.h). */
 #define DRIVER_MAPPING_CALLS(X) \
     X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
@@ -43,7 +46,9 @@ struct driver {
     DRIVER_GRAPH_CALLS(DRIVER_FIELD)
     DRIVER_MAPPING_CALLS(DRIVER_FIELD)
     DRIVER_MEMORY_CALLS(DRIVER_FIELD)
-    bool graphs, mappings, memory_operations;   /* all graph calls exist; all mapping calls; all memory calls */
+    DRIVER_EARLY_CALLS(DRIVER_FIELD)
+    /* All calls of a list exist. early_launches: in a capture too. */
+    bool graphs, mappings, memory_operations, early_launches;
 };
 
 /* Returns true if no libcuda.so.1 is loaded: driver_last_object was the loader's last object then, and still is. */

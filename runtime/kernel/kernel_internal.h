@@ -28,7 +28,10 @@ struct module {
     struct gen_plan plan;   /* plan, handle and entry are valid from STAGE_READY on */
     CUmodule handle;
     CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_FLAGGED if the plan has it */
-    CUfunction flags, exchange;         /* of kernel_typed_copy: stridec_flags, stridec_exchange */
+    struct {                            /* of kernel_typed_copy, for streams that wait for each other */
+        CUfunction flags[2], exchange[2];   /* for few and for many words (gen.h) */
+        bool early;                     /* they may begin before the kernel before them has ended: they wait for it */
+    } order;
     void *library;                      /* library and host replace plan, handle and entry when there is no device */
     const char *origin;                 /* of the library: as kernel_state has it */
     stridec_host_function *host[GEN_HOST_WAYS];   /* by kernel_direction; then GEN_HOST_COPY */

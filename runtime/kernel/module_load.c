@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EARLY_PTX 90   /* from this architecture on kernels wait for those before them (stridec_in_order) */
+
 /* Loads m; its device is entered. */
 static enum stage module_load(struct gen **gen, struct module *m);
 
@@ -180,6 +182,30 @@ static bool from_source(struct build *b)
     return false;
 }
 
+/* Returns true if the driver lets a kernel begin early, and the entry, of that PTX or machine code, waits then. */
+static bool begins_early(CUfunction entry)
+{
+    const struct driver *driver = driver_get();
+    int ptx = 0;
+    return driver->early_launches &&
+           driver->cuFuncGetAttribute(&ptx, CU_FUNC_ATTRIBUTE_PTX_VERSION, entry) == CUDA_SUCCESS && ptx >= EARLY_PTX;
+}
+
+static CUresult find_order(struct module *m, CUmodule handle)
+{
+    static const int flags[] = {GEN_FLAGS_SOME, GEN_FLAGS_MOST}, exchange[] = {GEN_EXCHANGE_SOME, GEN_EXCHANGE_MOST};
+    CUresult r = CUDA_SUCCESS;
+    char name[64];
+    for (int i = 0; i < 2 && r == CUDA_SUCCESS; i++) {
+        snprintf(name, sizeof name, "stridec_flags_%d", flags[i]);
+        r = driver_get()->cuModuleGetFunction(&m->order.flags[i], handle, name);
+        snprintf(name, sizeof name, "stridec_exchange_%d", exchange[i]);
+        if (r == CUDA_SUCCESS) r = driver_get()->cuModuleGetFunction(&m->order.exchange[i], handle, name);
+    }
+    if (r == CUDA_SUCCESS) m->order.early = begins_early(m->order.exchange[0]);
+    return r;
+}
+
 static CUresult find_entries(struct module *m, CUmodule handle)
 {
     static const char *const directions[] = {"pack_w", "unpack_w"}; /* ORDER kernel_direction */
@@ -191,10 +217,7 @@ static CUresult find_entries(struct module *m, CUmodule handle)
         snprintf(name, sizeof name, "stridec_%s%d", one ? one : directions[direction], m->plan.words[word]);
         r = driver_get()->cuModuleGetFunction(&m->entry[direction][word], handle, name);
     }
-    if (r == CUDA_SUCCESS && m->kernel == &kernel_typed_copy)
-        r = driver_get()->cuModuleGetFunction(&m->flags, handle, "stridec_flags");
-    if (r == CUDA_SUCCESS && m->kernel == &kernel_typed_copy)
-        r = driver_get()->cuModuleGetFunction(&m->exchange, handle, "stridec_exchange");
+    if (r == CUDA_SUCCESS && m->kernel == &kernel_typed_copy) r = find_order(m, handle);
     for (int i = 0; i < 2 && m->plan.marked.threads && r == CUDA_SUCCESS; i++) {
         snprintf(name, sizeof name, "stridec_%s_marked", one ? "link" : i == KERNEL_PACK ? "pack" : "unpack");
         r = driver_get()->cuModuleGetFunction(&m->entry[i][ENTRY_FLAGGED], handle, name);

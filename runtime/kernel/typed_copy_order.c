@@ -1,7 +1,6 @@
 /* typed_copy_order.c: words of device memory by which streams wait for each other, alone and with jobs. */
 #include "base/log.h"
 #include "typed_copy_internal.h"
-#include <stddef.h>
 #include <string.h>
 
 /* Up to these sizes a launch less is worth more than copies. */
@@ -11,15 +10,23 @@
 #define WAITING_MOST 16
 #define WORD_MOST 16   /* bytes: what those blocks can't move is not listed in vain */
 
-/* Enqueues a kernel without a plan. Returns 0 or -1 (logged). */
-static int launch(struct device *d, struct stream *s, CUfunction entry, int64_t blocks, int threads, void *argument)
+/* Enqueues a kernel without a plan, which begins while the one before it ends if the driver lets it. Returns 0 or -1
+ * (logged). */
+static int launch(struct module *m, struct stream *s, CUfunction entry, int64_t blocks, int threads, void *argument)
 {
     void *arguments[] = {argument};
-    CUresult r = driver_get()->cuLaunchKernel(entry, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, stream_use(s),
-                                              arguments, NULL);
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+    const CUlaunchConfig how = {.gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
+                                .blockDimX = (unsigned)threads, .blockDimY = 1, .blockDimZ = 1,
+                                .hStream = stream_use(s), .attrs = &early, .numAttrs = 1};
+    CUresult r = m->order.early
+                     ? driver_get()->cuLaunchKernelEx(&how, entry, arguments, NULL)
+                     : driver_get()->cuLaunchKernel(entry, how.gridDimX, 1, 1, how.blockDimX, 1, 1, 0, how.hStream,
+                                                    arguments, NULL);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
-        log_write(LOG_ERROR, "a kernel of messages in stream order was refused by device %d: %s", d->ordinal,
+        log_write(LOG_ERROR, "a kernel of messages in stream order was refused by device %d: %s", m->device->ordinal,
                   driver_error(r));
     return -1;
 }
@@ -31,14 +38,14 @@ int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], in
     int most = sets > waits ? sets : waits;
     if (!m) return 1;
     memcpy(a.at, at, (size_t)(sets + waits) * sizeof *at);
-    return launch(d, s, m->flags, 1, most < 32 ? 32 : most, &a);
+    return launch(m, s, m->order.flags[sets + waits > GEN_FLAGS_SOME], 1, most < 32 ? 32 : most, &a);
 }
 
-/* Adds the words of a launch. Returns false if there are too many. */
-static bool add_words(struct stridec_exchange *a, int ready, const struct typed_copy_words *w)
+/* Adds the words of a launch. Returns their number; -1 if there are too many. */
+static int add_words(struct stridec_exchange *a, int ready, const struct typed_copy_words *w)
 {
-    uint64_t *at = a->at;
-    if (ready + w->sets + w->ends + w->begins > GEN_EXCHANGE_WORDS) return false;
+    uint64_t *at = a->rest;
+    if (ready + w->sets + w->ends + w->begins > GEN_EXCHANGE_WORDS) return -1;
     a->ended = w->ended;
     a->ready = (uint32_t)ready, a->sets = (uint32_t)w->sets, a->ends = (uint32_t)w->ends;
     a->begins = (uint32_t)w->begins;
@@ -46,7 +53,7 @@ static bool add_words(struct stridec_exchange *a, int ready, const struct typed_
     for (int i = 0; i < w->sets; i++) *at++ = w->set[i];
     for (int i = 0; i < w->ends; i++) *at++ = w->end[i];
     for (int i = 0; i < w->begins; i++) *at++ = w->begin[i];
-    return true;
+    return (int)(at - a->rest);
 }
 
 /* Adds the links of a job, which wait for a word, from 1 on, or for none (0). Returns false if it is too long, or no
@@ -64,17 +71,21 @@ int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_c
 {
     struct module *m = typed_copy_module(d);
     struct stridec_exchange a;
+    struct stridec_link links[GEN_EXCHANGE_LINKS];
     struct typed_copy_list list;
     if (!m || n > GEN_EXCHANGE_LINKS) return 1;
     const struct gen_way *way = &m->plan.way[0];
     int64_t waiting = (int64_t)WAITING_MOST * way->threads * way->words_per_thread * WORD_MOST;
     int64_t bytes = 0, most = w->ready ? waiting : ALL_MOST;
-    memset(&a, 0, offsetof(struct stridec_exchange, job));
-    if (!add_words(&a, w->ready ? n : 0, w)) return 1;
-    copy_list_begin(&list, m, a.job, GEN_EXCHANGE_LINKS);
+    int words = add_words(&a, w->ready ? n : 0, w);
+    if (words < 0) return 1;
+    copy_list_begin(&list, m, links, GEN_EXCHANGE_LINKS);
     for (int i = 0; i < n; i++)
         if ((bytes += jobs[i].bytes) > most || !add_job(&list, &jobs[i], w->ready ? i + 1 : 0)) return 1;
     if (w->ready && list.blocks > WAITING_MOST) return 1;
     a.n = (uint32_t)list.n, a.blocks = list.blocks;
-    return launch(d, s, m->exchange, launch_limit(a.blocks), way->threads, &a);
+    size_t held = (size_t)list.n * sizeof *links;
+    memcpy(a.rest + words, links, held);
+    bool many = (size_t)words + held / sizeof *a.rest > GEN_EXCHANGE_SOME;
+    return launch(m, s, m->order.exchange[many], launch_limit(a.blocks), way->threads, &a);
 }

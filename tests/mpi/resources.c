@@ -75,6 +75,7 @@ void resources_now(struct resources *r)
         r->device_bytes = (int64_t)c.bytes_live, r->modules = (int64_t)c.modules;
         r->launches = (int64_t)c.launches, r->copies = (int64_t)c.copies, r->syncs = (int64_t)c.syncs;
         r->calls = (int64_t)c.calls, r->questions = (int64_t)c.questions, r->failed = (int64_t)c.failed;
+        r->early = (int64_t)c.early_launches;
         r->opens = (int64_t)c.ipc_opens, r->compiles = lines(compile_log);
     } else if (!host_mode && cudaMemGetInfo(&free_bytes, &total) == cudaSuccess) {
         r->device_bytes = (int64_t)(total - free_bytes);

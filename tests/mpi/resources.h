@@ -13,7 +13,9 @@ struct resources {
     int64_t files;                 /* in the folder of compiled modules */
     int64_t compiles;              /* of all ranks since resources_watch_compiles; on hardware, as files */
     int64_t modules;               /* loaded so far; the rest too is 0 on hardware */
-    int64_t launches, copies, syncs, opens;   /* opens: of memory of other processes */
+    int64_t launches, copies, syncs;
+    int64_t early;                 /* launches that may begin before earlier work has ended */
+    int64_t opens;                 /* of memory of other processes */
     int64_t calls, questions, failed;   /* of the driver, all; about pointers; by SIMGPU_FAIL */
     bool simulated;
 };

@@ -71,7 +71,7 @@ CUresult CUDAAPI cuInit(unsigned int flags)
 CUresult CUDAAPI cuDriverGetVersion(int *version)
 {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = CUDA_VERSION;
+    *version = (int)sim_number("SIMGPU_DRIVER", CUDA_VERSION);
     return CUDA_SUCCESS;
 }
 

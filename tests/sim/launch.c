@@ -90,16 +90,39 @@ CUresult launch_add(struct CUstream_st *s, const struct launch *l, uint64_t *seq
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                                unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
-                                void **arguments, void **extra)
+static CUresult launch(CUfunction f, const unsigned g[3], const unsigned b[3], unsigned shared, CUstream stream,
+                       void **arguments, void **extra, CUcontext ctx)
 {
-    ENTER();
     struct CUstream_st *s = stream_find(stream, ctx);
-    const struct launch l = {f, {gx, gy, gz}, {bx, by, bz}, arguments};
+    const struct launch l = {f, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, arguments};
     if (!s || !function_live(f)) return CUDA_ERROR_INVALID_HANDLE;
     if (f->context != ctx) return CUDA_ERROR_INVALID_CONTEXT;
     if (s->context != ctx) return CUDA_ERROR_INVALID_HANDLE;
     if (extra || shared > SIM_SHARED_MAX) return CUDA_ERROR_INVALID_VALUE;
     return launch_add(s, &l, NULL);
+}
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                                unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+                                void **arguments, void **extra)
+{
+    ENTER();
+    return launch(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, arguments, extra, ctx);
+}
+
+/* Kernels run one after the other here, whether they may begin early or not: it is counted alone. */
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
+{
+    ENTER();
+    bool early = false;
+    if (!c || (c->numAttrs && !c->attrs)) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < c->numAttrs; i++) {
+        if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return CUDA_ERROR_NOT_SUPPORTED;
+        early = early || c->attrs[i].value.programmaticStreamSerializationAllowed;
+    }
+    CUresult r = launch(f, (unsigned[]){c->gridDimX, c->gridDimY, c->gridDimZ},
+                        (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, c->hStream, arguments,
+                        extra, ctx);
+    sim_counts.early_launches += r == CUDA_SUCCESS && early;
+    return r;
 }

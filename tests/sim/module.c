@@ -192,6 +192,15 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const cha
     return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f)
+{
+    ENTER();
+    if (!value || attribute != CU_FUNC_ATTRIBUTE_PTX_VERSION) return CUDA_ERROR_INVALID_VALUE;
+    if (!function_live(f)) return CUDA_ERROR_INVALID_HANDLE;
+    *value = device_sm();
+    return ctx ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 bool function_live(CUfunction f)
 {
     for (struct CUmod_st *m = modules; m; m = m->next)

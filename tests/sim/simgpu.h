@@ -8,6 +8,7 @@
  *   SIMGPU_CLOCK=n           kHz that the device tells of its clock (default 1000000); kernels that ask for the time count
  *                            their questions
  *   SIMGPU_CARD=NAME         the properties of a V100, T4, A100, A40, L40S, L4, H200, B200 or RTX PRO 6000; by default an H100's
+ *   SIMGPU_DRIVER=n          the version that the driver tells, as 12020; by default that of cuda.h
  *   SIMGPU_PEERS=0           no device reaches another's memory
  *   SIMGPU_REUSE=1           freed addresses are used again at once, as a driver does; by default as late as possible
  *   SIMGPU_MAPPING_IDS=n     numbers of mapped memory (BUFFER_ID): 0 each mapping has its own, 1 the memory's wherever
@@ -35,13 +36,14 @@
 #include <stdint.h>
 
 /* Counted when the work is enqueued, whole process; what is captured counts then, and each launch of its graph as one.
- * `launches` includes graph_launches, `copies` includes copies_2d (2D and 3D). Bytes of a copy between two devices or
- * within one are d2d; managed memory counts as device memory. */
+ * `launches` includes graph_launches, and early_launches, which may begin while the work before them ends; `copies`
+ * includes copies_2d (2D and 3D). Bytes of a copy between two devices or within one are d2d; managed memory counts as
+ * device memory. */
 struct simgpu_counts {
     uint64_t launches, copies, copies_2d, bytes_h2d, bytes_d2h, bytes_d2d, syncs;
     uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */
     uint64_t modules, stream_creates, event_creates;
-    uint64_t bytes_peak, graph_launches;
+    uint64_t bytes_peak, graph_launches, early_launches;
     uint64_t questions;                 /* about pointers' attributes */
     uint64_t ipc_opens;                 /* of memory of other processes */
     uint64_t calls, failed;             /* of the driver; of these, what SIMGPU_FAIL made fail */
