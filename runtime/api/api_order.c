@@ -18,23 +18,19 @@ struct order {
     bool together;              /* the wait follows at once */
     CUstream stream;
     bool captured;
+    struct scratch *scratch;    /* holds the lists */
     struct channel **channel;   /* the first `n` of them are channels */
     MPI_Request *request;       /* `plain` requests of the MPI */
     struct channel **of;        /* their channels, or NULL */
     MPI_Status *status;         /* theirs, when they are complete */
 };
 
-static void order_end(struct order *o)
+static bool order_begin(struct order *o, struct scratch *s, int n, stridec_stream stream)
 {
-    free(o->channel), free(o->request), free(o->of), free(o->status);
-}
-
-static bool order_begin(struct order *o, int n, stridec_stream stream)
-{
-    size_t room = (size_t)n + 1;
-    *o = (struct order){.stream = (CUstream)stream};
-    o->channel = calloc(room, sizeof *o->channel), o->request = calloc(room, sizeof *o->request);
-    o->of = calloc(room, sizeof *o->of), o->status = calloc(room, sizeof *o->status);
+    size_t room = (size_t)n;
+    *o = (struct order){.stream = (CUstream)stream, .scratch = s};
+    o->channel = scratch_get(s, room * sizeof *o->channel), o->request = scratch_get(s, room * sizeof *o->request);
+    o->of = scratch_get(s, room * sizeof *o->of), o->status = scratch_get(s, room * sizeof *o->status);
     o->captured = driver_get() && stream_is_captured(o->stream);
     return o->channel && o->request && o->of && o->status;
 }
@@ -67,26 +63,23 @@ static int cannot_capture(const char *why)
 struct list {
     int n, room;
     bool fresh;   /* some messages of collectives have not been started before */
+    struct scratch *scratch;   /* holds it */
     MPI_Request *request;
 };
 
-static void list_end(struct list *l)
-{
-    free(l->request);
-}
-
 /* Begins a list with room for n. */
-static bool list_begin(struct list *l, int n)
+static bool list_begin(struct list *l, struct scratch *s, int n)
 {
-    *l = (struct list){.room = n + 1, .request = calloc((size_t)n + 1, sizeof *l->request)};
+    *l = (struct list){.room = n, .scratch = s, .request = scratch_get(s, (size_t)n * sizeof *l->request)};
     return l->request;
 }
 
 static bool list_add(struct list *l, int n, const MPI_Request requests[])
 {
     if (l->n + n > l->room) {
-        MPI_Request *more = realloc(l->request, (size_t)(l->n + n + l->room) * sizeof *more);
+        MPI_Request *more = scratch_get(l->scratch, (size_t)(l->n + n + l->room) * sizeof *more);
         if (!more) return false;
+        if (l->n) memcpy(more, l->request, (size_t)l->n * sizeof *more);
         l->request = more, l->room += l->n + n;
     }
     if (n) memcpy(l->request + l->n, requests, (size_t)n * sizeof *requests);
@@ -264,10 +257,9 @@ static int start(struct order *o, int n, const MPI_Request requests[])
 {
     int result = sort_starts(o, n, requests);
     if (result != STRIDEC_OK) return result;
-    struct channel **later = calloc((size_t)n + 1, sizeof *later);
+    struct channel **later = scratch_get(o->scratch, (size_t)n * sizeof *later);
     if (!later) return STRIDEC_FAILED;
     int enqueued = enqueued_first(o, later);
-    free(later);
     if (!one_device(o, enqueued)) return STRIDEC_INVALID;
     if (o->n > enqueued) locate_new(o, enqueued);
     if (o->hosts && !synchronize(o)) return STRIDEC_FAILED;
@@ -278,15 +270,17 @@ static int start(struct order *o, int n, const MPI_Request requests[])
 
 static int start_all(int n, MPI_Request requests[], stridec_stream stream, bool together)
 {
-    struct order o = {0};
+    struct scratch scratch;
+    struct order o;
     struct list l;
     if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
-    int result = list_begin(&l, n) ? list_starts(&l, n, requests, stream) : STRIDEC_FAILED;
-    if (result == STRIDEC_OK && !order_begin(&o, l.n, stream)) result = STRIDEC_FAILED;
+    scratch_begin(&scratch);
+    int result = list_begin(&l, &scratch, n) ? list_starts(&l, n, requests, stream) : STRIDEC_FAILED;
+    if (result == STRIDEC_OK && !order_begin(&o, &scratch, l.n, stream)) result = STRIDEC_FAILED;
     o.together = together;
     if (result == STRIDEC_OK) result = start(&o, l.n, l.request);
     if (l.fresh && (result == STRIDEC_OK || result == STRIDEC_HOST)) note_started(n, requests);
-    order_end(&o), list_end(&l);
+    scratch_end(&scratch);
     return result;
 }
 
@@ -352,16 +346,14 @@ static bool wait_all(struct order *o)
 static int wait_enqueued(struct order *o)
 {
     int more, n = 0;
-    struct channel **list = channels_started(o->stream, o->captured, o->n, &more);
+    struct channel **list = channels_started(o->scratch, o->stream, o->captured, o->n, &more);
     if (!list) return STRIDEC_FAILED;
     for (int i = 0; i < o->n; i++) {
         bool there = false;
         for (int k = 0; k < more && !there; k++) there = list[k] == o->channel[i];
         if (!there && enqueues(o, o->channel[i])) list[more + n++] = o->channel[i];
     }
-    int failed = channels_wait(list, more + n, o->stream);
-    free(list);
-    return failed ? STRIDEC_FAILED : STRIDEC_OK;
+    return channels_wait(list, more + n, o->stream) ? STRIDEC_FAILED : STRIDEC_OK;
 }
 
 static int wait(struct order *o, int n, const MPI_Request requests[])
@@ -377,12 +369,14 @@ static int wait(struct order *o, int n, const MPI_Request requests[])
 
 int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)
 {
-    struct order o = {0};
+    struct scratch scratch;
+    struct order o;
     struct list l;
     if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
-    int result = list_begin(&l, n) ? list_waits(&l, n, requests) : STRIDEC_FAILED;
-    if (result == STRIDEC_OK) result = order_begin(&o, l.n, stream) ? wait(&o, l.n, l.request) : STRIDEC_FAILED;
-    order_end(&o), list_end(&l);
+    scratch_begin(&scratch);
+    int result = list_begin(&l, &scratch, n) ? list_waits(&l, n, requests) : STRIDEC_FAILED;
+    if (result == STRIDEC_OK) result = order_begin(&o, &scratch, l.n, stream) ? wait(&o, l.n, l.request) : STRIDEC_FAILED;
+    scratch_end(&scratch);
     return result;
 }
 

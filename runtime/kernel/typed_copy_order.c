@@ -34,9 +34,10 @@ static int launch(struct module *m, struct stream *s, CUfunction entry, int64_t 
 int typed_copy_flags(struct device *d, struct stream *s, const uint64_t at[], int sets, int waits)
 {
     struct module *m = typed_copy_module(d);
-    struct stridec_flags a = {.sets = (uint32_t)sets, .waits = (uint32_t)waits};
+    struct stridec_flags a;
     int most = sets > waits ? sets : waits;
     if (!m) return 1;
+    a.sets = (uint32_t)sets, a.waits = (uint32_t)waits;   /* what is behind the words is not read */
     memcpy(a.at, at, (size_t)(sets + waits) * sizeof *at);
     return launch(m, s, m->order.flags[sets + waits > GEN_FLAGS_SOME], 1, most < 32 ? 32 : most, &a);
 }

@@ -431,11 +431,11 @@ struct channel *channels_next_plain(void)
     return found;
 }
 
-struct channel **channels_started(CUstream stream, bool captured, int more, int *n)
+struct channel **channels_started(struct scratch *s, CUstream stream, bool captured, int more, int *n)
 {
     struct channel *c, *next, **list;
     pthread_mutex_lock(&lock);
-    list = calloc((size_t)more + HASH_COUNT(table) + 1, sizeof *list);
+    list = scratch_get(s, ((size_t)more + HASH_COUNT(table)) * sizeof *list);
     *n = 0;
     HASH_ITER(hh, table, c, next) {
         bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_LATER && !c->call.sends && !c->nothing;

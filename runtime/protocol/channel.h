@@ -12,6 +12,7 @@
  * carries the packed bytes, from the second message on in stream order, too (stream_posts.h): CHANNEL_POSTED. */
 #ifndef STRIDEC_CHANNEL_H
 #define STRIDEC_CHANNEL_H
+#include "base/scratch.h"
 #include "device/device.h"
 #include <mpi.h>
 #include <stdbool.h>
@@ -86,8 +87,8 @@ bool channels_progress(const struct channel *c);
  * none now. */
 struct channel *channels_next_plain(void);
 /* Returns bound receives that were started on the stream, while it was captured or not, and are not moved yet:
- * malloc'd, with room for `more`; sets *n. NULL without memory. */
-struct channel **channels_started(CUstream stream, bool captured, int more, int *n);
+ * a list in s, with room for `more`; sets *n. NULL without memory. */
+struct channel **channels_started(struct scratch *s, CUstream stream, bool captured, int more, int *n);
 
 /* Enqueue on a stream of the program's the start, or the rest, of the messages of bound and posted channels, and note a
  * start. `together`: all are bound; channels_wait follows at once, and enqueues the start, too. Receives that

@@ -97,6 +97,7 @@ void channel_flags_finish(void)
 struct flags {
     struct device *device;
     CUstream stream;
+    struct scratch *scratch;   /* of the call */
     bool shared;          /* a partner is another process on this GPU */
     int sets, waits;
     uint64_t *set, *wait, *begin;   /* begin: of `exchange` */
@@ -104,7 +105,7 @@ struct flags {
 
 static int operate(const struct flags *f)
 {
-    struct stream_word *words = calloc((size_t)(f->sets + 2 * f->waits) + 1, sizeof *words);
+    struct stream_word *words = scratch_get(f->scratch, (size_t)(f->sets + 2 * f->waits) * sizeof *words);
     int n = 0;
     if (!words) return log_write(LOG_ERROR, "out of memory"), -1;
     for (int i = 0; i < f->sets; i++) words[n++] = (struct stream_word){f->set[i], 1, false};
@@ -112,9 +113,7 @@ static int operate(const struct flags *f)
         words[n++] = (struct stream_word){f->wait[i], 1, true};
         words[n++] = (struct stream_word){f->wait[i], 0, false};
     }
-    int result = stream_words(f->stream, words, n);
-    free(words);
-    return result;
+    return stream_words(f->stream, words, n);
 }
 
 static int launch_flags(const struct flags *f)
@@ -166,9 +165,12 @@ int channel_move_first(struct channel *c)
     int launches = 0, result = -1;
     if (device_enter(c->device)) return -1;
     struct stream *s = stream_get(c->device);
-    struct flags told = {.device = c->device, .shared = true, .sets = 1, .set = &c->other};
+    struct scratch scratch;
+    struct flags told = {.device = c->device, .scratch = &scratch, .shared = true, .sets = 1, .set = &c->other};
+    scratch_begin(&scratch);
     if (s) result = typed_copy_move(&batch, c->device, s, &c->job, 1, &launches);
     if (!result) told.stream = stream_use(s), result = flags_flush(&told);
+    scratch_end(&scratch);
     if (s && stream_wait(c->device, s)) result = -1;
     typed_copy_end(&batch);
     if (s) stream_put(c->device, s);
@@ -178,23 +180,20 @@ int channel_move_first(struct channel *c)
 }
 
 /* Begins the flags of channels. Returns false without memory. */
-static bool flags_begin(struct flags *f, struct channel *const channels[], int n, CUstream stream)
+static bool flags_begin(struct flags *f, struct scratch *scratch, struct channel *const channels[], int n,
+                        CUstream stream)
 {
-    *f = (struct flags){.stream = stream};
+    size_t bytes = (size_t)n * sizeof *f->set;
+    *f = (struct flags){.stream = stream, .scratch = scratch};
     for (int i = 0; i < n; i++) {
         const struct channel *c = channels[i];
         if (c->nothing) continue;
         f->device = c->device;
         f->shared |= !c->peer->self && !ipc_cache_other_gpu(c->flag);
     }
-    f->set = calloc((size_t)n + 1, sizeof *f->set), f->wait = calloc((size_t)n + 1, sizeof *f->wait);
-    f->begin = calloc((size_t)n + 1, sizeof *f->begin);
+    f->set = scratch_get(scratch, bytes), f->wait = scratch_get(scratch, bytes);
+    f->begin = scratch_get(scratch, bytes);
     return f->set && f->wait && f->begin;
-}
-
-static void flags_end(struct flags *f)
-{
-    free(f->set), free(f->wait), free(f->begin);
 }
 
 static int start_entered(struct flags *f, struct channel *const channels[], int n)
@@ -282,14 +281,13 @@ static int wait_entered(struct flags *f, struct channel *const channels[], int n
 }
 
 static int enter_and(int (*enqueue)(struct flags *f, struct channel *const channels[], int n),
-                     struct channel *const channels[], int n, CUstream stream)
+                     struct scratch *scratch, struct channel *const channels[], int n, CUstream stream)
 {
     struct flags f;
     int result = -1;
-    if (!flags_begin(&f, channels, n, stream)) log_write(LOG_ERROR, "out of memory");
+    if (!flags_begin(&f, scratch, channels, n, stream)) log_write(LOG_ERROR, "out of memory");
     else if (!f.device) result = 0;
     else if (!device_enter(f.device)) result = enqueue(&f, channels, n), device_leave(f.device);
-    flags_end(&f);
     return result;
 }
 
@@ -299,19 +297,21 @@ static int enqueue(int (*bound)(struct flags *f, struct channel *const channels[
                    int (*posted)(struct post *const posts[], int n, CUstream stream),
                    struct channel *const channels[], int n, CUstream stream)
 {
-    struct channel **b = calloc((size_t)n + 1, sizeof *b);
-    struct post **p = calloc((size_t)n + 1, sizeof *p);
+    struct scratch scratch;
     struct device *d = NULL;
     int bounds = 0, posts = 0, result = -1;
+    scratch_begin(&scratch);
+    struct channel **b = scratch_get(&scratch, (size_t)n * sizeof *b);
+    struct post **p = scratch_get(&scratch, (size_t)n * sizeof *p);
     for (int i = 0; b && p && i < n; i++) {
         if (channels[i]->post) p[posts++] = channels[i]->post, d = channels[i]->device;
         else b[bounds++] = channels[i];
     }
-    if (b && p) result = enter_and(bound, b, bounds, stream);
+    if (b && p) result = enter_and(bound, &scratch, b, bounds, stream);
     else log_write(LOG_ERROR, "out of memory");
     if (!result && posts) result = device_enter(d);
     if (!result && posts) result = posted(p, posts, stream), device_leave(d);
-    free(b), free(p);
+    scratch_end(&scratch);
     return result;
 }
 
