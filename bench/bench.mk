@@ -1,6 +1,6 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh file pingpong stream halo stencil collectives \
+BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit fresh file pingpong hand stream halo stencil collectives \
                                       beside overhead search)
 CPU_BENCH = $(patsubst %,$(BUILD)/bench/%,cpu_pack cpu_pack-count cpu_pingpong)
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
@@ -18,6 +18,7 @@ $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/m
 $(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways stream packed hand link run) \
                                             bench/halo.h \
                                             bench/together.c bench/together.h
+$(BUILD)/bench/hand: bench/together.c bench/together.h
 $(BUILD)/bench/stream: bench/together.c bench/together.h
 $(BUILD)/bench/collectives: bench/collectives_cases.c bench/collectives.h bench/together.c bench/together.h
 $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \

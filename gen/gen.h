@@ -79,8 +79,10 @@ struct stridec_launch {
     uint64_t program;   /* device address of what the kernel reads of its type: tree_program's words (the generic
                            family), or form_lists' bytes (forms with lists) */
     uint64_t done;      /* address of a 32-bit word, in mapped host memory, that becomes `ticket` once every word is
-                           moved and seen by the host; or 0. Only with a grid of one block. */
+                           moved and seen by the host; or 0 */
     uint64_t ticket;
+    uint64_t ended;     /* of a grid of several blocks with `done`: address of a 32-bit word of device memory that counts
+                           them; 0 between launches */
     /* Of stridec_DIRECTION_marked alone, which move the range in chunks, in their order, a block a chunk at a time: */
     uint64_t marks;     /* address of a 64-bit word for each chunk. Packing sets it to `mark` when the chunk is there;
                            unpacking first waits for that, */
@@ -185,7 +187,7 @@ void gen_kernel_free(struct gen_kernel *k);
  * side, `from` first, each cut after form_link_numbers of its numbers: user, extent, begin, end (as many bytes from
  * begin on both), wrap (the same on both; where it is 1, extent is read of both), program and numbers are the side's;
  * `packed` of the first is 1 where both sides lie alike (one form, one extent, one begin, the same lists), else 0;
- * done and ticket are the second's.
+ * done, ticket and ended are the second's.
  * Or, with NULL for both, between any layouts, many at once: the argument is a struct stridec_links, cut after its
  * first N links; where N is 0, they lie in device memory. That one alone interprets. */
 int gen_link(struct gen *g, const struct form *from, const struct form *to, const char *target, struct gen_kernel *out,
@@ -219,7 +221,7 @@ struct stridec_link {
 
 /* Blocks move threads * words_per_thread words of one link each. */
 struct stridec_links {
-    uint64_t done, ticket;  /* as in stridec_launch */
+    uint64_t done, ticket, ended;   /* as in stridec_launch */
     uint64_t list;          /* device address of the links, for the entry that has none in its argument */
     uint32_t n, blocks;
     struct stridec_link job[GEN_LINK_MOST];
@@ -259,7 +261,7 @@ struct stridec_exchange {
  * time. Blocks take the packed bytes in their order, and the last one the tail. Packing, block i sets mark number i;
  * unpacking, a block first waits for the marks of its bytes. templates/link_list.cu declares the same. */
 struct stridec_link_marked {
-    uint64_t done, ticket;          /* as in stridec_launch */
+    uint64_t done, ticket, ended;   /* as in stridec_launch */
     uint64_t late, late_ticket;     /* as `done` of stridec_launch where a kernel waits for marks */
     uint64_t marks, mark;           /* as in stridec_launch; so are */
     int64_t chunk, patience;
@@ -299,7 +301,7 @@ struct stridec_reduce {
     uint32_t rows, op;      /* at least one row */
     uint32_t all;           /* 1: each row from the second on also becomes the result up to it */
     uint32_t unused;
-    uint64_t done, ticket;  /* as in stridec_launch */
+    uint64_t done, ticket, ended;   /* as in stridec_launch */
 };
 
 /* A hash of the generator itself (Lua, templates): part of every cache key. Hex, static. */

@@ -12,6 +12,7 @@ struct stridec_launch {
     unsigned long long program; /* what the kernel reads of its type */
     unsigned long long done;    /* address of a word that becomes `ticket` once all is moved; or 0 */
     unsigned long long ticket;
+    unsigned long long ended;   /* with `done`: address of a word that counts the blocks; 0 between launches */
     unsigned long long marks;   /* marked.cuh's: of each chunk one word, that becomes `mark` once it is packed, */
     unsigned long long mark;
     long long chunk;            /* bytes, and */
@@ -21,12 +22,17 @@ struct stridec_launch {
 @ end
 };
 
-/* The end of every kernel: the host, which waits for the ticket, finds every word moved. Only ever of one block. */
+/* The end of every kernel: the host, which waits for the ticket, finds every word moved. */
 template <class LAUNCH> static __device__ __forceinline__ void stridec_done(const LAUNCH &a)
 {
     if (!a.done) return;
     __syncthreads();
     if (threadIdx.x) return;
+    if (gridDim.x > 1) {
+        __threadfence();
+        if (atomicAdd((unsigned int *)a.ended, 1u) != gridDim.x - 1) return;
+        *(volatile unsigned int *)a.ended = 0;
+    }
     __threadfence_system();
     *(volatile unsigned int *)a.done = (unsigned int)a.ticket;
 }

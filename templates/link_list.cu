@@ -22,7 +22,7 @@ struct stridec_link {
 
 /* The argument: struct stridec_links, cut after the first MANY. */
 struct stridec_links {
-    unsigned long long done, ticket;
+    unsigned long long done, ticket, ended;
     unsigned long long list;
     unsigned int n, blocks;
 };
@@ -247,7 +247,7 @@ stridec_exchange_@(many)(const STRIDEC_IN_PLACE stridec_exchange_list<@(many)> a
 
 /* A nest from or to packed bytes, in step with another GPU's kernel: struct stridec_link_marked of gen/gen.h. */
 struct stridec_link_marks {
-    unsigned long long done, ticket;
+    unsigned long long done, ticket, ended;
     unsigned long long late, late_ticket;
     unsigned long long marks, mark;
     long long chunk, patience;

@@ -6,7 +6,7 @@ struct stridec_reduce {
     unsigned long long from, to;
     long long step, count, words;
     unsigned int rows, op, all, unused;
-    unsigned long long done, ticket;
+    unsigned long long done, ticket, ended;
 };
 
 @ if own then

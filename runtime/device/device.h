@@ -64,8 +64,8 @@ struct stream {
     bool foreign;          /* the application's: only plain launches, no graphs */
     bool batched;          /* more work follows before a wait: no completion flags. Set by the user */
     bool busy;             /* its last work was not waited for */
-    bool flagged;          /* its last work stores `ticket` to its flag when done */
-    uint32_t ticket;
+    bool flagged;          /* its last work sets its flag when done */
+    bool told;             /* some work will set it: the host may not clear it before that was waited for */
     struct stream *next;   /* in the pool */
 };
 /* Returns a stream of d, ordered after the default stream's earlier work; NULL on failure (logged). d is entered. */
@@ -85,8 +85,11 @@ struct stream_word {
 int stream_words(CUstream handle, const struct stream_word words[], int n);
 /* Returns the handle to enqueue work on; the next stream_wait waits for this work. */
 CUstream stream_use(struct stream *s);
-/* Returns where the next kernel may store *ticket (32 bits) once its results are visible; 0: nowhere. Set flagged. */
-CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
+/* What the flag becomes: launches alike have equal arguments. */
+#define STREAM_DONE 1
+/* Clears the flag, and returns where the next kernel may store STREAM_DONE (32 bits) once its results are visible, and in
+ * *ended a word that counts its blocks; 0: nowhere. Set flagged and told. */
+CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ended);
 /* Makes what the first messages need of d (entered): streams, and their flags. */
 void device_warm_up(struct device *d);
 /* Returns where a kernel may store *ticket (32 bits) to say that it gave up; 0: nowhere. stream_was_late checks. */

@@ -30,6 +30,7 @@ struct device_state {
     int streams_kept;
     uint64_t numbers;      /* a bit for each number below FLAGS in use */
     struct pool_buffer *flags;   /* flags of these streams; NULL if unused or no memory */
+    struct pool_buffer *ended;   /* the same, in device memory: blocks that have ended */
     atomic_bool flags_tried;   /* allocation of `flags` was tried */
     atomic_uint ticket;    /* the last one, for all streams: a late store can't match another's ticket */
     struct pool pool, flagged_pool;   /* for device memory; for BUFFER_FLAGGED */

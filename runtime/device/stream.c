@@ -162,22 +162,38 @@ CUstream stream_use(struct stream *s)
     return s->handle;
 }
 
+/* Returns new device memory of zeroes; NULL without memory. */
+static struct pool_buffer *zeroes(struct device *d, size_t bytes)
+{
+    const struct driver *driver = driver_get();
+    struct pool_buffer *b = mempool_get(d, BUFFER_DEVICE, bytes);
+    struct stream *s = b ? stream_get(d) : NULL;
+    bool set = s && driver->cuMemsetD8Async(b->address, 0, bytes, s->handle) == CUDA_SUCCESS &&
+               driver->cuStreamSynchronize(s->handle) == CUDA_SUCCESS;
+    if (s) stream_put(d, s);
+    if (!set) mempool_put(b), b = NULL;
+    return b;
+}
+
 /* Returns the flags, allocated at the first call; NULL without memory, and streams then have none. */
 static struct pool_buffer *flags_of(struct device *d)
 {
     struct device_state *p = device_state_of(d);
     if (atomic_load_explicit(&p->flags_tried, memory_order_acquire)) return p->flags;
+    struct pool_buffer *flags = mempool_get(d, BUFFER_PINNED, FLAGS * FLAG_BYTES);
+    struct pool_buffer *ended = flags ? zeroes(d, FLAGS * FLAG_BYTES) : NULL;
+    if (flags) memset(flags->host, 0, flags->bytes);
     pthread_mutex_lock(&p->lock);
     if (!atomic_load(&p->flags_tried)) {
-        p->flags = mempool_get(d, BUFFER_PINNED, FLAGS * FLAG_BYTES);
-        if (p->flags) memset(p->flags->host, 0, p->flags->bytes);
+        if (ended) p->flags = flags, p->ended = ended, flags = ended = NULL;
         atomic_store_explicit(&p->flags_tried, true, memory_order_release);
     }
     pthread_mutex_unlock(&p->lock);
+    mempool_put(flags), mempool_put(ended);
     return p->flags;
 }
 
-/* Returns a new ticket, never 0, the initial value of flags. */
+/* Returns a new ticket, never 0, the initial value of words. */
 static uint32_t next_ticket(struct device_state *p)
 {
     uint32_t ticket;
@@ -193,25 +209,32 @@ static size_t word_at(const struct stream *s, enum word word)
     return (size_t)s->number * FLAG_BYTES + word * sizeof(uint32_t);
 }
 
-/* Returns the address of a flag and a new ticket; 0 if the stream has no flags. */
-static CUdeviceptr word_for(struct device *d, const struct stream *s, enum word word, uint64_t *ticket)
+/* Returns the address of a word; 0 if the stream has none. */
+static CUdeviceptr address_of(struct device *d, const struct stream *s, enum word word)
 {
     struct pool_buffer *flags = s->number >= FLAGS ? NULL : flags_of(d);
-    if (!flags) return 0;
-    *ticket = next_ticket(device_state_of(d));
-    return flags->address + word_at(s, word);
+    return flags ? flags->address + word_at(s, word) : 0;
 }
 
-CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket)
+static _Atomic uint32_t *word_of(struct device *d, const struct stream *s, enum word word)
 {
-    CUdeviceptr word = s->batched ? 0 : word_for(d, s, WORD_DONE, ticket);
-    if (word) s->ticket = (uint32_t)*ticket;
-    return word;
+    char *words = device_state_of(d)->flags->host;
+    return (_Atomic uint32_t *)(void *)(words + word_at(s, word));
+}
+
+CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ended)
+{
+    CUdeviceptr flag = s->batched || s->told ? 0 : address_of(d, s, WORD_DONE);
+    if (flag) atomic_store_explicit(word_of(d, s, WORD_DONE), 0, memory_order_release);
+    if (flag) *ended = device_state_of(d)->ended->address + (uint64_t)s->number * FLAG_BYTES;
+    return flag;
 }
 
 CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticket)
 {
-    return word_for(d, s, WORD_LATE, ticket);
+    CUdeviceptr word = address_of(d, s, WORD_LATE);
+    if (word) *ticket = next_ticket(device_state_of(d));
+    return word;
 }
 
 void device_warm_up(struct device *d)
@@ -220,12 +243,6 @@ void device_warm_up(struct device *d)
     uint64_t ticket;
     if (two[0]) stream_late_flag(d, two[0], &ticket);
     for (int i = 0; i < 2; i++) stream_put(d, two[i]);
-}
-
-static const _Atomic uint32_t *word_of(struct device *d, const struct stream *s, enum word word)
-{
-    const char *words = device_state_of(d)->flags->host;
-    return (const _Atomic uint32_t *)(const void *)(words + word_at(s, word));
 }
 
 bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket)
@@ -240,7 +257,7 @@ static bool spin_on_flag(struct device *d, const struct stream *s)
     int64_t until = stats_now() + SPIN_NS;
     do {
         for (int i = 0; i < SPINS_PER_LOOK; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) == s->ticket) return true;
+            if (atomic_load_explicit(word, memory_order_acquire) == STREAM_DONE) return true;
             cpu_pause();
         }
     } while (stats_now() < until);
@@ -250,7 +267,7 @@ static bool spin_on_flag(struct device *d, const struct stream *s)
 bool stream_spin_done(struct device *d, struct stream *s)
 {
     bool done = s->flagged && spin_on_flag(d, s);
-    s->flagged = false, s->busy = s->busy && !done;
+    s->flagged = false, s->told = s->told && !done, s->busy = s->busy && !done;
     return done;
 }
 
@@ -259,7 +276,7 @@ int stream_wait(struct device *d, struct stream *s)
     if (!s->busy) return 0;   /* asking the driver about an idle stream takes 1.5 us (H200) */
     int64_t begun = trace_wanted() ? stats_now() : 0;
     CUresult r = stream_spin_done(d, s) ? CUDA_SUCCESS : driver_get()->cuStreamSynchronize(s->handle);
-    s->busy = r != CUDA_SUCCESS;
+    s->busy = r != CUDA_SUCCESS, s->told = s->told && s->busy;
     if (begun) trace_add_plain(TRACE_WAIT, "wait for the GPU", begun);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r)) log_write(LOG_ERROR, "work on device %d failed: %s", d->ordinal, driver_error(r));
@@ -278,8 +295,8 @@ void streams_drop(struct device *d)
     pthread_mutex_lock(&p->lock);
     /* A stream still in use may still store to its flags. */
     if (!p->numbers && atomic_exchange(&p->flags_tried, false)) {
-        mempool_put(p->flags);
-        p->flags = NULL;
+        mempool_put(p->flags), mempool_put(p->ended);
+        p->flags = p->ended = NULL;
     }
     pthread_mutex_unlock(&p->lock);
 }

@@ -37,8 +37,12 @@ struct module {
     stridec_host_function *host[GEN_HOST_WAYS];   /* by kernel_direction; then GEN_HOST_COPY */
     _Atomic(struct pool_buffer *) program;   /* the tree for the interpreter, once uploaded */
     _Atomic(struct pool_buffer *) lists;   /* the lists for the kernel's own module, once uploaded */
-    /* By entry, then by the stream's number (launch_graph.c). */
-    _Atomic(struct graph *) graphs[2][ENTRIES][MODULE_GRAPHS];
+    struct launch_graphs {              /* by entry (launch_graph.c) */
+        _Atomic(struct graph *) graph[MODULE_GRAPHS];
+        _Atomic uint64_t key[MODULE_GRAPHS];   /* hash of its arguments; 0: none */
+        atomic_uint turn;               /* the one whose arguments are changed next */
+        atomic_bool refused;            /* the driver can't make one here */
+    } graphs[2][ENTRIES];
     struct module *next;                /* the same kernel on another device */
     struct module *behind, *before;     /* in the worker's queue; `before` is NULL outside the queue */
 };
@@ -160,9 +164,16 @@ struct launch {
     int entry;
     int64_t blocks;
     void *argument;
+    size_t bytes;   /* of it, that are read; 0: it is never the same again */
     bool flagged;
 };
 int launch_enqueue(const struct launch *l, struct stream *s, int *launches);
+/* Returns true for launches that end soon: the host knows sooner from a flag than from the driver. */
+#define LAUNCH_TELLS_MOST 128
+static inline bool launch_tells(int64_t blocks)
+{
+    return blocks <= LAUNCH_TELLS_MOST;
+}
 
 /* launch.c. Return the device addresses of k's lists, and of its tree for the interpreter (0 also if the lists are
  * long). Upload them at the first call. Return 0 on failure. */
@@ -180,8 +191,7 @@ int launch_numbers_flagged(struct kernel *k, struct device *d, struct stream *s,
                            const struct marks *marks, uint32_t *late, int *launches);
 
 /* launch_graph.c. Enqueues one kernel of m as a graph, on m's entered device. Returns false if that is not possible. */
-bool launch_graph(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
-                  struct stream *s);
+bool launch_graph(struct module *m, const struct launch *l, const CUDA_KERNEL_NODE_PARAMS *kernel, struct stream *s);
 /* Frees the graphs of m; none may be in use. `there`: m's device still exists and is entered. */
 void launch_graphs_free(struct module *m, bool there);
 

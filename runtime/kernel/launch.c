@@ -89,8 +89,10 @@ static int launch(struct move *v, struct module *m, int entry, struct stridec_la
     enum kernel_direction direction = v->job.direction;
     int word = m->plan.words[entry];
     int64_t blocks = launch_grid(&m->plan.way[direction], word, (a->end - a->begin) / word);
-    if (last && blocks == 1) a->done = stream_flag(v->device, v->stream, &a->ticket);
-    return launch_enqueue(&(struct launch){m, direction, entry, blocks, a, a->done}, v->stream, &v->launches);
+    if (last && launch_tells(blocks))
+        a->done = stream_flag(v->device, v->stream, &a->ended), a->ticket = STREAM_DONE;
+    const struct launch l = {m, direction, entry, blocks, a, sizeof *a, a->done};
+    return launch_enqueue(&l, v->stream, &v->launches);
 }
 
 /* Moves the whole range by module m: in one launch, and more for a narrow tail or a range past the module's limits. */

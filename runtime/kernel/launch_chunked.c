@@ -112,6 +112,6 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
     a.ticket = ticket;
     if (late) *late = (uint32_t)ticket;
     form_numbers(k->form, m->plan.marked.word[job.direction], a.number);
-    const struct launch l = {m, job.direction, ENTRY_FLAGGED, blocks_of(m, &job, marks->chunk), &a, false};
+    const struct launch l = {m, job.direction, ENTRY_FLAGGED, blocks_of(m, &job, marks->chunk), &a, 0, false};
     return launch_enqueue(&l, s, launches);
 }

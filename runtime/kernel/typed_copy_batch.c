@@ -95,8 +95,9 @@ int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, stru
     else if (put_list(l, b, d, s, &a, launches))
         return -1;
     int64_t blocks = launch_limit(a.blocks);
-    if (blocks == 1) a.done = stream_flag(d, s, &a.ticket);
-    int result = launch_enqueue(&(struct launch){l->module, KERNEL_PACK, entry, blocks, &a, a.done}, s, launches);
+    if (launch_tells(blocks)) a.done = stream_flag(d, s, &a.ended), a.ticket = STREAM_DONE;
+    size_t bytes = offsetof(struct stridec_links, job) + (a.list ? 0 : (size_t)l->n * sizeof *l->job);
+    int result = launch_enqueue(&(struct launch){l->module, KERNEL_PACK, entry, blocks, &a, bytes, a.done}, s, launches);
     list_clear(l);
     return result;
 }

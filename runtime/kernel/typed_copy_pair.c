@@ -120,8 +120,8 @@ static int64_t launch_bytes(const struct gen_plan *plan, int word, const struct 
     return bytes - bytes % word;
 }
 
-/* Writes both sides' arguments, each without unused numbers. */
-static void set_argument(const struct move *v, int word, struct stridec_launch a[2], unsigned char *argument)
+/* Writes both sides' arguments, each without unused numbers. Returns their bytes. */
+static size_t set_argument(const struct move *v, int word, struct stridec_launch a[2], unsigned char *argument)
 {
     const struct form *form[2] = {v->module->kernel->from->form, v->module->kernel->to->form};
     size_t cut = offsetof(struct stridec_launch, number) + 8 * (size_t)form_link_numbers(form[0], form[1]);
@@ -129,6 +129,7 @@ static void set_argument(const struct move *v, int word, struct stridec_launch a
         form_numbers(v->side[i]->kernel->form, word, a[i].number);
         memcpy(argument + (size_t)i * cut, &a[i], cut);
     }
+    return 2 * cut;
 }
 
 /* Enqueues the next launch: the rest, or as much as one launch can reach. Returns its bytes, or -1. */
@@ -142,9 +143,10 @@ static int64_t launch(const struct move *v, struct device *d, struct stream *s, 
     int64_t blocks = launch_grid(&plan->way[0], word, bytes / word);
     for (int i = 0; i < 2; i++) a[i].end = a[i].begin + bytes;
     a[0].packed = v->alike && a[0].begin == a[1].begin;
-    if (blocks == 1 && at + bytes == end) a[1].done = stream_flag(d, s, &a[1].ticket);
-    set_argument(v, word, a, argument);
-    const struct launch l = {v->module, KERNEL_PACK, entry, blocks, argument, a[1].done};
+    if (launch_tells(blocks) && at + bytes == end)
+        a[1].done = stream_flag(d, s, &a[1].ended), a[1].ticket = STREAM_DONE;
+    size_t size = set_argument(v, word, a, argument);
+    const struct launch l = {v->module, KERNEL_PACK, entry, blocks, argument, size, a[1].done};
     return launch_enqueue(&l, s, launches) ? -1 : bytes;
 }
 

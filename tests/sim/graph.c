@@ -237,6 +237,7 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode no
     if (r) return r;
     launch_free(&e->launch);
     e->launch = l;
+    sim_counts.arguments_set++;
     return CUDA_SUCCESS;
 }
 

@@ -44,6 +44,7 @@ struct simgpu_counts {
     uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */
     uint64_t modules, stream_creates, event_creates;
     uint64_t bytes_peak, graph_launches, early_launches;
+    uint64_t arguments_set;             /* of graphs that are there */
     uint64_t questions;                 /* about pointers' attributes */
     uint64_t ipc_opens;                 /* of memory of other processes */
     uint64_t calls, failed;             /* of the driver; of these, what SIMGPU_FAIL made fail */

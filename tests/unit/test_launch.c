@@ -17,7 +17,8 @@ enum { SPACE = 1 << 20 };
 
 static const struct driver *driver;
 static struct device *device;
-static CUdeviceptr user_memory;
+static CUdeviceptr user_memory, packed_memory;
+static _Thread_local uint64_t apart;   /* of the packed bytes from their memory: other arguments */
 static unsigned char user[SPACE];
 static void (*counts_now)(struct simgpu_counts *);
 
@@ -28,7 +29,8 @@ static bool start(void)
     if (!library || !(*(void **)&counts_now = dlsym(library, "simgpu_counts"))) return false;
     driver = driver_get();
     if (!driver || driver->cuInit(0) || driver->cuDevicePrimaryCtxRetain(&context, 0) ||
-        driver->cuCtxPushCurrent(context) || driver->cuMemAlloc(&user_memory, SPACE))
+        driver->cuCtxPushCurrent(context) || driver->cuMemAlloc(&user_memory, SPACE) ||
+        driver->cuMemAlloc(&packed_memory, SPACE))
         return false;
     device = device_default();
     for (int i = 0; i < SPACE; i++) user[i] = (unsigned char)(i * 31 + i / 251);
@@ -48,8 +50,10 @@ static struct pack pack_on(struct stream *s, struct kernel *k, const struct tree
     struct pack p = {.result = -1};
     struct simgpu_counts before;
     unsigned char *got = malloc((size_t)t->size);
-    CUdeviceptr packed;
-    if (!got || driver->cuMemAlloc(&packed, (size_t)t->size)) abort();
+    CUdeviceptr packed = packed_memory + apart;
+    if (!got || t->size + (int64_t)apart > SPACE) abort();
+    driver->cuMemsetD8Async(packed, 0, (size_t)t->size, NULL);
+    driver->cuStreamSynchronize(CU_STREAM_LEGACY);
     struct kernel_job job = {KERNEL_PACK, packed, user_memory, t->high, 1, 0, t->size};
     counts_now(&before);
     p.result = kernel_move(k, device, s, &job, NULL, &p.way);
@@ -57,6 +61,7 @@ static struct pack pack_on(struct stream *s, struct kernel *k, const struct tree
     counts_now(&p.counts);
     p.counts.launches -= before.launches, p.counts.graph_launches -= before.graph_launches;
     p.counts.copies -= before.copies, p.counts.copies_2d -= before.copies_2d, p.counts.syncs -= before.syncs;
+    p.counts.arguments_set -= before.arguments_set;
     p.right = !driver->cuMemcpyDtoHAsync(got, packed, (size_t)t->size, stream_use(s)) && !stream_wait(device, s);
     for (int64_t i = 0; i < t->size && p.right; i++) {
         int64_t at = 0, in = i;
@@ -67,7 +72,6 @@ static struct pack pack_on(struct stream *s, struct kernel *k, const struct tree
         p.right = got[i] == user[at];
     }
     free(got);
-    driver->cuMemFree(packed);
     return p;
 }
 
@@ -97,12 +101,14 @@ static bool told(struct pack p, const char *what, bool expected)
  * Cases: each true if all is well.
  */
 
-/* A grid of one block tells its end itself: nobody asks the driver. */
+/* A grid of few blocks tells its end itself: nobody asks the driver. */
 static bool graphs_and_flags(struct stream *s)
 {
     bool ok = true;
     for (int i = 0; i < 3; i++) {
-        struct pack small = pack_rows(s, 100 - i), large = pack_rows(s, 40000);
+        struct pack small = pack_rows(s, 100 - i), some = pack_rows(s, 10000 - i), large = pack_rows(s, 40000);
+        ok = told(some, "some blocks", some.counts.graph_launches == 1 && some.counts.launches == 1 &&
+                                           some.counts.syncs == 0) && ok;
         ok = told(small, "one block", small.counts.graph_launches == 1 && small.counts.launches == 1 &&
                                           small.counts.syncs == 0) && ok;
         ok = told(large, "many blocks", large.counts.graph_launches == 1 && large.counts.launches == 1 &&
@@ -148,17 +154,34 @@ static bool without_graphs(struct stream *s)
         ok = told(p, calls[i], p.counts.launches == 1 && p.counts.graph_launches == 0) && ok;
         ok = told(again, calls[i], again.counts.launches == 1 && again.counts.graph_launches == 0) && ok;
     }
-    struct pack first = pack_rows(s, 300);
+    return ok;
+}
+
+/* What is launched again, among a few others, is a graph as it is; of more, one gets other arguments. */
+static bool arguments(struct stream *s)
+{
+    bool ok = true;
+    for (int i = 0; i < 3 * MODULE_GRAPHS; i++) {
+        apart = (uint64_t)(i % MODULE_GRAPHS) * 64;
+        struct pack p = pack_rows(s, 300);
+        ok = told(p, "launched again", p.counts.graph_launches == 1 && !p.counts.arguments_set) && ok;
+    }
+    apart = (uint64_t)MODULE_GRAPHS * 64;
+    struct pack other = pack_rows(s, 300), again = pack_rows(s, 300);
+    apart += 64;
     setenv("SIMGPU_FAIL", "cuGraphExecKernelNodeSetParams", 1);
-    struct pack second = pack_rows(s, 300);
+    struct pack refused = pack_rows(s, 300);
     unsetenv("SIMGPU_FAIL");
-    return told(first, "first", first.counts.graph_launches == 1) &&
-           told(second, "arguments", second.counts.launches == 1 && second.counts.graph_launches == 0) && ok;
+    return told(other, "others", other.counts.graph_launches == 1 && other.counts.arguments_set == 1) &&
+           told(again, "then the same", again.counts.graph_launches == 1 && !again.counts.arguments_set) &&
+           told(refused, "refused", refused.counts.launches == 1 && refused.counts.graph_launches == 0) && ok;
 }
 
 static void *pack_often(void *shared)
 {
+    static atomic_int threads;
     bool *ok = shared;
+    apart = (uint64_t)atomic_fetch_add(&threads, 1) * SPACE / 2;
     driver->cuCtxPushCurrent(device->context);
     struct stream *s = stream_get(device);
     for (int i = 0; i < 50 && *ok; i++) *ok = told(pack_rows(s, 64), "one of two threads", true);
@@ -228,6 +251,7 @@ static const struct {
     {"never told", never_told, "SIMGPU_EAGER", "0"},
     {"failing wait", failing_wait, "SIMGPU_EAGER", "0"},
     {"without graphs", without_graphs, "SIMGPU_EAGER", "1"},
+    {"arguments", arguments, "SIMGPU_EAGER", "1"},
     {"two threads", two_threads, "SIMGPU_EAGER", "0"},
     {"one multiprocessor", one_multiprocessor, "STRIDEC_SM_LIMIT", "1"},
     {"by copies", by_copies, "STRIDEC_ENGINE", "copy"},
