@@ -247,6 +247,7 @@ struct recent {
     struct allocation alloc;
 };
 struct recents {
+    unsigned used;         /* all others are free */
     unsigned next, last;   /* the oldest one, and the one found last */
     struct recent of[RECENT_COUNT];
 };
@@ -301,10 +302,8 @@ static bool ask_allocation(const struct driver *driver, struct device *d, const 
 static struct recent *recent_around(const void *p)
 {
     struct recents *r = recents;
-    for (unsigned i = 0; r && i < RECENT_COUNT; i++) {
-        struct recent *m = &r->of[(r->last + i) % RECENT_COUNT];
-        if (alloc_contains(&m->alloc, p)) return r->last += i, m;
-    }
+    for (unsigned i = 0, at = r ? r->last : 0; r && i < r->used; i++, at = at + 1 < r->used ? at + 1 : 0)
+        if (alloc_contains(&r->of[at].alloc, p)) return r->last = at, &r->of[at];
     return NULL;
 }
 
@@ -323,9 +322,10 @@ static void recents_add(struct device *d, const struct allocation *a)
 {
     struct recents *r = recents_table();
     if (!r) return;
-    for (struct recent *m = r->of; m < r->of + RECENT_COUNT; m++)
+    for (struct recent *m = r->of; m < r->of + r->used; m++)
         if (m->alloc.start < a->start + a->span && a->start < m->alloc.start + m->alloc.span) *m = (struct recent){0};
     r->of[r->next++ % RECENT_COUNT] = (struct recent){d, *a};
+    if (r->used < RECENT_COUNT) r->used++;
 }
 
 struct device *device_locate(const void *p, struct allocation *a)

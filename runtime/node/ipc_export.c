@@ -201,6 +201,7 @@ void ipc_export_prepare(struct device *d)
 #define LATELY 64
 static struct {
     struct spinlock spin_lock;
+    unsigned used;          /* all others are free */
     unsigned next, found;   /* the oldest one, and the one found last */
     struct lately {
         struct device *device;
@@ -214,9 +215,9 @@ static bool share_recent(const struct device *d, struct ipc_export *e, bool *sha
 {
     const struct lately *same = NULL;
     spinlock_enter(&lately.spin_lock);
-    for (unsigned i = 0; i < LATELY && !same; i++) {
-        const struct lately *l = &lately.of[(lately.found + i) % LATELY];
-        if (l->device == d && l->export.id == e->id && l->export.start == e->start) lately.found += i, same = l;
+    for (unsigned i = 0, at = lately.found; i < lately.used && !same; i++, at = at + 1 < lately.used ? at + 1 : 0) {
+        const struct lately *l = &lately.of[at];
+        if (l->device == d && l->export.id == e->id && l->export.start == e->start) lately.found = at, same = l;
     }
     if (same) *shared = same->shared;
     if (same && same->shared) *e = same->export;
@@ -228,6 +229,7 @@ static void remember(struct device *d, const struct ipc_export *e, bool shared)
 {
     spinlock_enter(&lately.spin_lock);
     lately.of[lately.next++ % LATELY] = (struct lately){d, shared, *e};
+    if (lately.used < LATELY) lately.used++;
     spinlock_leave(&lately.spin_lock);
 }
 

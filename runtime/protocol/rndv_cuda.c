@@ -37,10 +37,11 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
 /* Sets *e to the allocation around the range. Returns false if the peer can't open it. */
 static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool located, struct ipc_export *e)
 {
-    struct allocation a;
+    struct allocation a = {0};
+    /* What was located and is no allocation of its own (of a pool, managed) is not shared: nobody is asked again. */
+    if (located && !device_located((const void *)(uintptr_t)first, &a)) return false;
     /* A range of mapped memory may have several pieces. */
-    if (!located || !device_located((const void *)(uintptr_t)first, &a) || a.mapped)
-        return ipc_export_of(d, first, bytes, e);
+    if (!located || a.mapped) return ipc_export_of(d, first, bytes, e);
     return ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
 }
 
