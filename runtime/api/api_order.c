@@ -375,7 +375,8 @@ int api_wait_on(int n, MPI_Request requests[], stridec_stream stream)
     if (n < 0 || (n && !requests)) return STRIDEC_INVALID;
     scratch_begin(&scratch);
     int result = list_begin(&l, &scratch, n) ? list_waits(&l, n, requests) : STRIDEC_FAILED;
-    if (result == STRIDEC_OK) result = order_begin(&o, &scratch, l.n, stream) ? wait(&o, l.n, l.request) : STRIDEC_FAILED;
+    if (result == STRIDEC_OK && !order_begin(&o, &scratch, l.n, stream)) result = STRIDEC_FAILED;
+    if (result == STRIDEC_OK) result = wait(&o, l.n, l.request);
     scratch_end(&scratch);
     return result;
 }

@@ -85,9 +85,8 @@ struct stream_word {
 int stream_words(CUstream handle, const struct stream_word words[], int n);
 /* Returns the handle to enqueue work on; the next stream_wait waits for this work. */
 CUstream stream_use(struct stream *s);
-/* What the flag becomes: launches alike have equal arguments. */
-#define STREAM_DONE 1
-/* Clears the flag, and returns where the next kernel may store STREAM_DONE (32 bits) once its results are visible, and in
+#define STREAM_DONE 1   /* always the same, so that launches alike have equal arguments */
+/* Clears the flag. Returns where the next kernel may store STREAM_DONE (32 bits) once its results are visible, and in
  * *ended a word that counts its blocks; 0: nowhere. Set flagged and told. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ended);
 /* Makes what the first messages need of d (entered): streams, and their flags. */

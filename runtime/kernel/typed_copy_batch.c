@@ -97,7 +97,8 @@ int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, stru
     int64_t blocks = launch_limit(a.blocks);
     if (launch_tells(blocks)) a.done = stream_flag(d, s, &a.ended), a.ticket = STREAM_DONE;
     size_t bytes = offsetof(struct stridec_links, job) + (a.list ? 0 : (size_t)l->n * sizeof *l->job);
-    int result = launch_enqueue(&(struct launch){l->module, KERNEL_PACK, entry, blocks, &a, bytes, a.done}, s, launches);
+    const struct launch one = {l->module, KERNEL_PACK, entry, blocks, &a, bytes, a.done};
+    int result = launch_enqueue(&one, s, launches);
     list_clear(l);
     return result;
 }

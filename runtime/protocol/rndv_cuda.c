@@ -38,7 +38,7 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
 static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool located, struct ipc_export *e)
 {
     struct allocation a = {0};
-    /* What was located and is no allocation of its own (of a pool, managed) is not shared: nobody is asked again. */
+    /* Memory that was located, but is no allocation of its own (of a pool, managed), is not shared: nobody is asked. */
     if (located && !device_located((const void *)(uintptr_t)first, &a)) return false;
     /* A range of mapped memory may have several pieces. */
     if (!located || a.mapped) return ipc_export_of(d, first, bytes, e);
