@@ -18,7 +18,7 @@ $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/m
 $(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways stream packed hand link run) \
                                             bench/halo.h \
                                             bench/together.c bench/together.h
-$(BUILD)/bench/hand: bench/together.c bench/together.h
+$(BUILD)/bench/hand: bench/hand_kernels.c bench/hand.h bench/together.c bench/together.h
 $(BUILD)/bench/stream: bench/together.c bench/together.h
 $(BUILD)/bench/collectives: bench/collectives_cases.c bench/collectives.h bench/together.c bench/together.h
 $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \

@@ -152,7 +152,21 @@ def stream_report(results, _):
                 ratio(c["stream_us"], c["host_us"]), ratio(c["graph_us"], c["host_us"])] for c in results["cases"]])])
 
 
-REPORTS = {**MESSAGES, "stream": stream_report, "file": file_report, "fresh": fresh_report}
+def hand_report(results, _):
+    return "\n".join([
+        head(results, "Messages as the best would write them by hand"),
+        "Half round trips. By hand: one kernel that reads the other GPU's memory (of a pool: one that packs into the "
+        "receiver's, and one that unpacks), launched as a graph whose arguments never change, and a header by the MPI: "
+        "layouts, addresses and mappings are known before. Contiguous: as many bytes of memory from cudaMalloc by the "
+        "MPI, with stridec.\n",
+        table(["layout", "contiguous, µs", "stridec, µs", "by hand, µs", "stridec ÷ contiguous", "by hand ÷ contiguous",
+               "stridec ÷ by hand"],
+              [[ran(c), number(c["contiguous_us"]), number(c["stridec_us"]), number(c["hand_us"]),
+                ratio(c["stridec_us"], c["contiguous_us"]), ratio(c["hand_us"], c["contiguous_us"]),
+                ratio(c["stridec_us"], c["hand_us"])] for c in results["cases"]])])
+
+
+REPORTS = {**MESSAGES, "hand": hand_report, "stream": stream_report, "file": file_report, "fresh": fresh_report}
 
 
 def main():

@@ -8,6 +8,7 @@
 #   overhead    GPU-overhead-PROCESS.json, GPU-overhead.md: what contiguous messages in host memory pay
 # and, on two GPUs or more, each {json,md,png}:
 #   pingpong    GPU-pingpong: messages of derived types, Send and Recv, Isend and Irecv
+#   hand        GPU-hand (no png): messages by stridec and as the best would write them by hand
 #   stream      GPU-stream (no png): ping-pong driven by the host, on a stream and in a graph
 #   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
@@ -32,7 +33,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit file beside overhead pingpong stream halo stencil collectives choice mixed first nodes}
+parts=${*:-pack commit file beside overhead pingpong hand stream halo stencil collectives choice mixed first nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -141,6 +142,11 @@ bench_pingpong() {
     plot "$name-pingpong"
 }
 
+bench_hand() {
+    measure 2 hand "$name-hand.json"
+    report "$name-hand"
+}
+
 bench_stream() {
     measure 2 stream "$name-stream.json"
     report "$name-stream"
@@ -245,7 +251,7 @@ bench_nodes() {
 for part in $parts; do
     at=$out limit=900
     case $part in
-    pingpong | stream | halo | stencil | collectives | choice | mixed | first)
+    pingpong | hand | stream | halo | stencil | collectives | choice | mixed | first)
         [ "$gpus" -gt 1 ] || { echo "bench: $part needs two GPUs: left out"; continue; } ;;
     esac
     case $part in
@@ -255,6 +261,7 @@ for part in $parts; do
     beside) bench_beside ;;
     overhead) bench_overhead ;;
     pingpong) bench_pingpong ;;
+    hand) bench_hand ;;
     stream) bench_stream ;;
     halo) bench_halo ;;
     stencil) bench_stencil ;;

@@ -31,7 +31,7 @@ unit-tests: $(UNIT)
 # Everything that `make check` runs, for one MPI.
 check-build: all sim examples mpi-tests programs fortran-tests $(BUILD)/tests/gpu_count
 check-build-all: check-build unit-tests $(SIM)/selftest \
-                 $(patsubst %,$(BUILD)/bench/%,pack commit fresh overhead pingpong halo stencil collectives \
+                 $(patsubst %,$(BUILD)/bench/%,pack commit fresh overhead pingpong hand halo stencil collectives \
                                                cpu_pack cpu_pingpong)
 	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) WERROR=$(WERROR) check-build
 
