@@ -13,7 +13,6 @@
  * "Contiguous" is MPI_Send and MPI_Recv of as many bytes of memory from cudaMalloc. A ratio to it is what a layout can
  * cost at best; what stridec costs above the ways by hand is its own. Ways are timed by turns, and medians are given.
  * What was received is compared before and after. Exit status 1 where a byte was wrong. */
-#include "../runtime/api/stridec.h"
 #include "hand.h"
 #include "together.h"
 #include <stdlib.h>
