@@ -14,11 +14,12 @@ static void *find_required(void *library, const char *name)
     return symbol;
 }
 
+#define EARLY_FROM 12030   /* the first driver that captures a launch which begins early */
+
 /* The symbol after cuda.h's macros: cuMemAlloc becomes cuMemAlloc_v2, then text. */
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
 #define READ_SYMBOL(name) &&(*(void **)&out->name = find_required(library, TEXT(name))) != NULL
-#define EARLY_FROM 12030   /* the first driver that captures a launch which begins early */
 #define READ_OPTIONAL(name) &&(*(void **)&out->name = dlsym(library, TEXT(name))) != NULL
 static bool read_driver(void *library, struct driver *out)
 {
