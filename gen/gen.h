@@ -255,6 +255,8 @@ struct stridec_exchange {
     uint32_t ready, sets, ends, begins;
     uint64_t rest[GEN_EXCHANGE_MOST];   /* the words' addresses, then the n links */
 };
+_Static_assert(GEN_EXCHANGE_MOST == 466, "link.lua has the number, too");
+_Static_assert(sizeof(struct stridec_links) <= 4096, "older CUDA takes no longer argument");
 
 /* The argument of stridec_link_marked, an entry of the module of lists: one nest, told by one link, or by two where the
  * last is a tail in narrower words, from or to packed bytes that a kernel of another GPU writes or reads at the same

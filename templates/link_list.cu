@@ -214,7 +214,7 @@ template <class LIST> static __device__ __forceinline__ void stridec_exchange_al
         }
         stridec_link_move<false>(job, block);
     }
-    stridec_let_next_begin();
+    if (!a.ends) stridec_let_next_begin();   /* what this kernel still waits for may need the room */
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();

@@ -354,6 +354,11 @@ bool device_located(const void *p, struct allocation *a)
     return m != NULL;
 }
 
+bool device_forgets(void)
+{
+    return !recents || recents->used == RECENT_COUNT;
+}
+
 struct device *device_of(const void *p)
 {
     struct allocation a;

@@ -33,6 +33,8 @@ struct device *device_locate(const void *p, struct allocation *a);
 /* Sets *a to the allocation that this thread's device_locate last found around p, without a query: for memory that was
  * located in the same MPI call. Returns false if it is not known. */
 bool device_located(const void *p, struct allocation *a);
+/* Returns true if this thread may have located allocations that it does not remember. */
+bool device_forgets(void);
 /* Returns true if p is in device memory that is not managed: the host can't access it. */
 bool device_unmanaged(const void *p);
 /* Returns true if kernels may use [p, p + bytes): device or managed memory, or one pinned allocation mapped there. */
@@ -64,8 +66,8 @@ struct stream {
     bool foreign;          /* the application's: only plain launches, no graphs */
     bool batched;          /* more work follows before a wait: no completion flags. Set by the user */
     bool busy;             /* its last work was not waited for */
-    bool flagged;          /* its last work sets its flag when done */
-    bool told;             /* some work will set it: the host may not clear it before that was waited for */
+    bool flagged;          /* its last work sets a flag when done, the one of number told - 1 */
+    int told;              /* flags that work sets which was not waited for */
     struct stream *next;   /* in the pool */
 };
 /* Returns a stream of d, ordered after the default stream's earlier work; NULL on failure (logged). d is entered. */
@@ -86,9 +88,10 @@ int stream_words(CUstream handle, const struct stream_word words[], int n);
 /* Returns the handle to enqueue work on; the next stream_wait waits for this work. */
 CUstream stream_use(struct stream *s);
 #define STREAM_DONE 1   /* always the same, so that launches alike have equal arguments */
-/* Clears the flag. Returns where the next kernel may store STREAM_DONE (32 bits) once its results are visible, and in
- * *ended a word that counts its blocks; 0: nowhere. Set flagged and told. */
+/* Returns where the next kernel may store STREAM_DONE (32 bits) once its results are visible, and in *ended a word that
+ * counts its blocks; 0: nowhere. Call stream_flagged when it is launched. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ended);
+void stream_flagged(struct stream *s);
 /* Makes what the first messages need of d (entered): streams, and their flags. */
 void device_warm_up(struct device *d);
 /* Returns where a kernel may store *ticket (32 bits) to say that it gave up; 0: nowhere. stream_was_late checks. */

@@ -30,12 +30,16 @@ static int take_number(struct device_state *p)
     return number;
 }
 
-/* Destroys a stream; the driver finishes its work. */
+static void forget_told(struct device *d, struct stream *s);
+
+/* Destroys a stream; the driver finishes its work. Another stream gets its flags once nothing sets them. */
 static void destroy(struct device_state *p, struct stream *s)
 {
+    bool over = !s->told || driver_get()->cuStreamSynchronize(s->handle) == CUDA_SUCCESS;
+    if (over) forget_told(&p->device, s);
     driver_get()->cuStreamDestroy(s->handle);
     pthread_mutex_lock(&p->lock);
-    if (s->number < FLAGS) p->numbers &= ~((uint64_t)1 << s->number);
+    if (over && s->number < FLAGS) p->numbers &= ~((uint64_t)1 << s->number);
     pthread_mutex_unlock(&p->lock);
     free(s);
 }
@@ -201,22 +205,22 @@ static uint32_t next_ticket(struct device_state *p)
     return ticket;
 }
 
-/* Flags of a stream: its last work is done; a kernel gave up. */
-enum word { WORD_DONE, WORD_LATE };
+/* Words of a stream: a kernel gave up; some work is done, one flag for each launch that tells before a wait. */
+enum word { WORD_LATE, WORD_DONE, WORDS = FLAG_BYTES / sizeof(uint32_t) };
 
-static size_t word_at(const struct stream *s, enum word word)
+static size_t word_at(const struct stream *s, int word)
 {
-    return (size_t)s->number * FLAG_BYTES + word * sizeof(uint32_t);
+    return (size_t)s->number * FLAG_BYTES + (size_t)word * sizeof(uint32_t);
 }
 
 /* Returns the address of a word; 0 if the stream has none. */
-static CUdeviceptr address_of(struct device *d, const struct stream *s, enum word word)
+static CUdeviceptr address_of(struct device *d, const struct stream *s, int word)
 {
     struct pool_buffer *flags = s->number >= FLAGS ? NULL : flags_of(d);
     return flags ? flags->address + word_at(s, word) : 0;
 }
 
-static _Atomic uint32_t *word_of(struct device *d, const struct stream *s, enum word word)
+static _Atomic uint32_t *word_of(struct device *d, const struct stream *s, int word)
 {
     char *words = device_state_of(d)->flags->host;
     return (_Atomic uint32_t *)(void *)(words + word_at(s, word));
@@ -224,10 +228,22 @@ static _Atomic uint32_t *word_of(struct device *d, const struct stream *s, enum 
 
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ended)
 {
-    CUdeviceptr flag = s->batched || s->told ? 0 : address_of(d, s, WORD_DONE);
-    if (flag) atomic_store_explicit(word_of(d, s, WORD_DONE), 0, memory_order_release);
+    int word = WORD_DONE + s->told;
+    CUdeviceptr flag = s->batched || word == WORDS ? 0 : address_of(d, s, word);
     if (flag) *ended = device_state_of(d)->ended->address + (uint64_t)s->number * FLAG_BYTES;
     return flag;
+}
+
+void stream_flagged(struct stream *s)
+{
+    s->flagged = true, s->told++;
+}
+
+/* Clears the flags of work that has ended. */
+static void forget_told(struct device *d, struct stream *s)
+{
+    for (; s->told; s->told--)
+        atomic_store_explicit(word_of(d, s, WORD_DONE + s->told - 1), 0, memory_order_release);
 }
 
 CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticket)
@@ -239,9 +255,10 @@ CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticke
 
 void device_warm_up(struct device *d)
 {
-    struct stream *two[2] = {stream_get(d), stream_get(d)};
+    struct stream *two[2] = {stream_get(d), NULL};
     uint64_t ticket;
     if (two[0]) stream_late_flag(d, two[0], &ticket);
+    two[1] = stream_get(d);
     for (int i = 0; i < 2; i++) stream_put(d, two[i]);
 }
 
@@ -253,7 +270,7 @@ bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket)
 /* Returns true once the flag says that the last work is done; false after a while: then ask the driver. */
 static bool spin_on_flag(struct device *d, const struct stream *s)
 {
-    const _Atomic uint32_t *word = word_of(d, s, WORD_DONE);
+    const _Atomic uint32_t *word = word_of(d, s, WORD_DONE + s->told - 1);
     int64_t until = stats_now() + SPIN_NS;
     do {
         for (int i = 0; i < SPINS_PER_LOOK; i++) {
@@ -267,7 +284,8 @@ static bool spin_on_flag(struct device *d, const struct stream *s)
 bool stream_spin_done(struct device *d, struct stream *s)
 {
     bool done = s->flagged && spin_on_flag(d, s);
-    s->flagged = false, s->told = s->told && !done, s->busy = s->busy && !done;
+    if (done) forget_told(d, s);
+    s->flagged = false, s->busy = s->busy && !done;
     return done;
 }
 
@@ -276,7 +294,8 @@ int stream_wait(struct device *d, struct stream *s)
     if (!s->busy) return 0;   /* asking the driver about an idle stream takes 1.5 us (H200) */
     int64_t begun = trace_wanted() ? stats_now() : 0;
     CUresult r = stream_spin_done(d, s) ? CUDA_SUCCESS : driver_get()->cuStreamSynchronize(s->handle);
-    s->busy = r != CUDA_SUCCESS, s->told = s->told && s->busy;
+    if (r == CUDA_SUCCESS) forget_told(d, s);
+    s->busy = r != CUDA_SUCCESS;
     if (begun) trace_add_plain(TRACE_WAIT, "wait for the GPU", begun);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r)) log_write(LOG_ERROR, "work on device %d failed: %s", d->ordinal, driver_error(r));

@@ -30,7 +30,7 @@ struct module {
     CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_FLAGGED if the plan has it */
     struct {                            /* of kernel_typed_copy, for streams that wait for each other */
         CUfunction flags[2], exchange[2];   /* for few and for many words (gen.h) */
-        bool early;                     /* they may begin before the kernel before them has ended: they wait for it */
+        atomic_bool early;                  /* they may begin before the kernel before them has ended: they wait for it */
     } order;
     void *library;                      /* library and host replace plan, handle and entry when there is no device */
     const char *origin;                 /* of the library: as kernel_state has it */
@@ -40,6 +40,7 @@ struct module {
     struct launch_graphs {              /* by entry (launch_graph.c) */
         _Atomic(struct graph *) graph[MODULE_GRAPHS];
         _Atomic uint64_t key[MODULE_GRAPHS];   /* hash of its arguments; 0: none */
+        atomic_int stream[MODULE_GRAPHS];   /* number of its last stream, from 1 on; 0: there is none */
         atomic_uint turn;               /* the one whose arguments are changed next */
         atomic_bool refused;            /* the driver can't make one here */
     } graphs[2][ENTRIES];

@@ -28,8 +28,8 @@ int launch_enqueue(const struct launch *l, struct stream *s, int *launches)
         r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
                                          NULL);
     ++*launches;
-    s->flagged = r == CUDA_SUCCESS && l->flagged;
-    s->told |= s->flagged;
+    s->flagged = false;
+    if (r == CUDA_SUCCESS && l->flagged) stream_flagged(s);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
         log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,

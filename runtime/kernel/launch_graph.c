@@ -54,12 +54,18 @@ static CUresult prepare(const struct driver *driver, struct graph **g, const CUD
     return *g ? build(driver, *g, kernel, priority) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Returns the number of the graph to launch: one with this key, if there is one. */
+/* Returns the number of the graph to launch: one with this key, if there is one; else one that no other stream has
+ * launched, if there is one. */
 static int choose(struct launch_graphs *all, uint64_t key, const struct stream *s)
 {
     for (int i = 0; i < MODULE_GRAPHS && key; i++)
         if (atomic_load_explicit(&all->key[i], memory_order_relaxed) == key) return i;
-    unsigned turn = key ? atomic_fetch_add_explicit(&all->turn, 1, memory_order_relaxed) : (unsigned)s->number;
+    unsigned turn = atomic_fetch_add_explicit(&all->turn, 1, memory_order_relaxed);
+    for (unsigned i = 0; i < MODULE_GRAPHS; i++) {
+        int at = (int)((turn + i) % MODULE_GRAPHS);
+        int last = atomic_load_explicit(&all->stream[at], memory_order_relaxed);
+        if (!last || last == s->number + 1) return at;
+    }
     return (int)(turn % MODULE_GRAPHS);
 }
 
@@ -98,6 +104,7 @@ bool launch_graph(struct module *m, const struct launch *l, const CUDA_KERNEL_NO
         atomic_store_explicit(&all->key[at], r == CUDA_SUCCESS ? key : 0, memory_order_relaxed);
     }
     if (r == CUDA_SUCCESS) r = driver->cuGraphLaunch(g->exec, stream_use(s));
+    atomic_store_explicit(&all->stream[at], s->number + 1, memory_order_relaxed);
     if (r != CUDA_SUCCESS) {
         log_write(LOG_DEBUG, "%s is launched without graphs: %s", m->kernel->signature, driver_error(r));
         graph_free(g, true);

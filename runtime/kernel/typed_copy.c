@@ -141,7 +141,7 @@ int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream 
         result = many == 1 ? move_alone(b, d, s, &jobs[i], &list, &done)
                            : move_with_others(b, d, s, &jobs[i], &list, &done);
     }
-    /* Last, so that a list of one block signals the stream's end. */
+    /* Last, so that a list of few blocks signals the stream's end. */
     if (many && result == 0) result = copy_list_launch(&list, b, d, s, &done);
     if (launches) *launches += done;
     return result;

@@ -20,10 +20,12 @@ static int launch(struct module *m, struct stream *s, CUfunction entry, int64_t 
     const CUlaunchConfig how = {.gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
                                 .blockDimX = (unsigned)threads, .blockDimY = 1, .blockDimZ = 1,
                                 .hStream = stream_use(s), .attrs = &early, .numAttrs = 1};
-    CUresult r = m->order.early
-                     ? driver_get()->cuLaunchKernelEx(&how, entry, arguments, NULL)
-                     : driver_get()->cuLaunchKernel(entry, how.gridDimX, 1, 1, how.blockDimX, 1, 1, 0, how.hStream,
-                                                    arguments, NULL);
+    bool begins = atomic_load_explicit(&m->order.early, memory_order_relaxed);
+    CUresult r = begins ? driver_get()->cuLaunchKernelEx(&how, entry, arguments, NULL) : CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_INVALID_VALUE) {
+        atomic_store_explicit(&m->order.early, false, memory_order_relaxed);
+        r = driver_get()->cuLaunchKernel(entry, how.gridDimX, 1, 1, how.blockDimX, 1, 1, 0, how.hStream, arguments, NULL);
+    }
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
         log_write(LOG_ERROR, "a kernel of messages in stream order was refused by device %d: %s", m->device->ordinal,

@@ -38,10 +38,11 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
 static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool located, struct ipc_export *e)
 {
     struct allocation a = {0};
-    /* Memory that was located, but is no allocation of its own (of a pool, managed), is not shared: nobody is asked. */
-    if (located && !device_located((const void *)(uintptr_t)first, &a)) return false;
+    bool found = located && device_located((const void *)(uintptr_t)first, &a);
+    /* Located memory without an allocation of its own (of a pool, managed) is not shared: nobody is asked again. */
+    if (located && !found && !device_forgets()) return false;
     /* A range of mapped memory may have several pieces. */
-    if (!located || a.mapped) return ipc_export_of(d, first, bytes, e);
+    if (!found || a.mapped) return ipc_export_of(d, first, bytes, e);
     return ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
 }
 

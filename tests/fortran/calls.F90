@@ -7,7 +7,7 @@ module device
     implicit none
     type, bind(c) :: counts   ! tests/sim/simgpu.h
         integer(c_int64_t) :: launches, copies, copies_2d, h2d, d2h, d2d, syncs, allocs, bytes, modules, streams, events
-        integer(c_int64_t) :: peak, graphs, questions, opens, calls, failed
+        integer(c_int64_t) :: peak, graphs, early, arguments_set, questions, opens, calls, failed
     end type
 
     interface

@@ -17,6 +17,7 @@
  * run: -n 2 gpus launches 200
  * run: SIMGPU_CARD=A100 -n 2 gpus
  * run: SIMGPU_DRIVER=12020 -n 2 gpus
+ * run: SIMGPU_FAIL=cuLaunchKernelEx -n 2 gpus
  * run: SIMGPU_MEM_OPS=0 -n 2 plain
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_DISABLE=1 -n 2 --host plain absent
@@ -139,7 +140,7 @@ static void steps(int sent, int received)
 /* Returns true if the simulated GPU and its driver let a kernel begin while the one before it ends. */
 static bool begins_early(void)
 {
-    return CUDART_VERSION >= 12030 && !getenv("SIMGPU_DRIVER") && !getenv("SIMGPU_CARD");
+    return CUDART_VERSION >= 12030 && !getenv("SIMGPU_DRIVER") && !getenv("SIMGPU_CARD") && !getenv("SIMGPU_FAIL");
 }
 
 /* Counts kernels: a start and a wait take two, an exchange takes one. */

@@ -29,7 +29,7 @@ static const struct {
     {"cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE},
     {"cuModuleGetFunction", CUDA_ERROR_NOT_FOUND},
     {"cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES},
-    {"cuLaunchKernelEx", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES},
+    {"cuLaunchKernelEx", CUDA_ERROR_NOT_SUPPORTED},
     {"cuGraphCreate", CUDA_ERROR_OUT_OF_MEMORY},
     {"cuGraphInstantiateWithFlags", CUDA_ERROR_OUT_OF_MEMORY},
     {"cuGraphLaunch", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES},

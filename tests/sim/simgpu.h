@@ -38,7 +38,7 @@
 /* Counted when the work is enqueued, whole process; what is captured counts then, and each launch of its graph as one.
  * `launches` includes graph_launches, and early_launches, which may begin while the work before them ends; `copies`
  * includes copies_2d (2D and 3D). Bytes of a copy between two devices or within one are d2d; managed memory counts as
- * device memory. */
+ * device memory. tests/fortran/calls.F90 declares the same. */
 struct simgpu_counts {
     uint64_t launches, copies, copies_2d, bytes_h2d, bytes_d2h, bytes_d2d, syncs;
     uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */
