@@ -30,7 +30,7 @@ struct module {
     CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_FLAGGED if the plan has it */
     struct {                            /* of kernel_typed_copy, for streams that wait for each other */
         CUfunction flags[2], exchange[2];   /* for few and for many words (gen.h) */
-        atomic_bool early;                  /* they may begin before the kernel before them has ended: they wait for it */
+        atomic_bool early;              /* they may begin while the kernel before them ends: they wait for it */
     } order;
     void *library;                      /* library and host replace plan, handle and entry when there is no device */
     const char *origin;                 /* of the library: as kernel_state has it */

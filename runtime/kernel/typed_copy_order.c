@@ -24,7 +24,8 @@ static int launch(struct module *m, struct stream *s, CUfunction entry, int64_t 
     CUresult r = begins ? driver_get()->cuLaunchKernelEx(&how, entry, arguments, NULL) : CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_INVALID_VALUE) {
         atomic_store_explicit(&m->order.early, false, memory_order_relaxed);
-        r = driver_get()->cuLaunchKernel(entry, how.gridDimX, 1, 1, how.blockDimX, 1, 1, 0, how.hStream, arguments, NULL);
+        r = driver_get()->cuLaunchKernel(entry, how.gridDimX, 1, 1, how.blockDimX, 1, 1, 0, how.hStream, arguments,
+                                         NULL);
     }
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
