@@ -144,10 +144,8 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return !can;
     }
-    if (rank == 0) {
-        f = results_open(out, argc, argv);
-        fprintf(f, "\"benchmark\": \"collectives\",\n\"cases\": [\n");
-    }
+    if (rank == 0)
+        f = cases_open(out, argc, argv, "collectives");
     for (const struct collective *c = collectives; c->name && !together_past(end_us); c++)
         wrong += !measure(f, c, n, warm_us);
     if (f) {

@@ -218,3 +218,18 @@ void results_close(FILE *f)
     if (f && f != stdout)
         fclose(f);
 }
+
+FILE *cases_open(const char *out, int argc, char **argv, const char *benchmark)
+{
+    FILE *f = results_open(out, argc, argv);
+
+    fprintf(f, "\"benchmark\": \"%s\",\n\"cases\": [\n", benchmark);
+    return f;
+}
+
+void cases_close(FILE *f)
+{
+    if (f)
+        fprintf(f, "]}\n");
+    results_close(f);
+}

@@ -51,5 +51,8 @@ void json_head(FILE *f, int argc, char **argv);
 /* A results file with its head, standard output where `out` is NULL; ends the run where it cannot be written. */
 FILE *results_open(const char *out, int argc, char **argv);
 void results_close(FILE *f);   /* NULL is let be */
+/* A results file up to its list of "cases", and its end right behind that list; NULL is let be. */
+FILE *cases_open(const char *out, int argc, char **argv, const char *benchmark);
+void cases_close(FILE *f);
 
 #endif

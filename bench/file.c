@@ -150,12 +150,10 @@ int main(int argc, char **argv)
     s.device = device_new(SPAN);
     s.host = host_new(SPAN);
     s.packed = host_new(BYTES);
-    FILE *f = results_open(out, argc, argv);
-    fprintf(f, "\"benchmark\": \"file\",\n\"cases\": [\n");
+    FILE *f = cases_open(out, argc, argv, "file");
     for (int i = 0; i < CASES; i++)
         wrong += !measure(f, &s, blocks[i], i == CASES - 1);
-    fprintf(f, "]}\n");
-    results_close(f);
+    cases_close(f);
     MPI_File_close(&s.file);
     CUDA(cudaFree(s.device));
     free(s.host);

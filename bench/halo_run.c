@@ -123,10 +123,8 @@ int halo_main(int argc, char **argv, const char *benchmark, int n, const struct 
         MPI_Finalize();
         return !sensible(&wish);
     }
-    if (rank == 0) {
-        f = results_open(wish.out, argc, argv);
-        fprintf(f, "\"benchmark\": \"%s\",\n\"cases\": [\n", benchmark);
-    }
+    if (rank == 0)
+        f = cases_open(wish.out, argc, argv, benchmark);
     halo_new(&h, wish.n, wish.radius);
     wrong = run_all(f, &h, ways, &wish);
     halo_free(&h);

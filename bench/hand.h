@@ -38,7 +38,7 @@ struct pong {
     size_t bytes, span;                       /* packed; of all fields */
     MPI_Datatype type[2];
     MPI_Win window;
-    volatile unsigned *mine, *others;         /* in shared memory: how many messages this rank has read; the other has */
+    volatile unsigned *mine, *others;         /* in shared memory: messages that this rank, and the other, have read */
     cudaStream_t stream;
     unsigned *ran;                            /* in device memory, two of each kernel */
     volatile unsigned *told;                  /* in pinned memory, of each kernel one */

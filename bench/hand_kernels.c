@@ -15,8 +15,10 @@ static const char source[] =
     "    u32 *ran, *told, *flags; u32 fields;\n"
     "};\n"
     "#if defined(__CUDACC_VER_MAJOR__)\n"
-    "#define READ(flag, at) asm volatile(\"ld.acquire.sys.global.u32 %0, [%1];\" : \"=r\"(flag) : \"l\"(at) : \"memory\")\n"
-    "#define WRITE(at, flag) asm volatile(\"st.release.sys.global.u32 [%0], %1;\" ::\"l\"(at), \"r\"(flag) : \"memory\")\n"
+    "#define READ(flag, at) \\\n"
+    "    asm volatile(\"ld.acquire.sys.global.u32 %0, [%1];\" : \"=r\"(flag) : \"l\"(at) : \"memory\")\n"
+    "#define WRITE(at, flag) \\\n"
+    "    asm volatile(\"st.release.sys.global.u32 [%0], %1;\" ::\"l\"(at), \"r\"(flag) : \"memory\")\n"
     "#else\n"
     "#define READ(flag, at) (flag = *(const volatile u32 *)(at), __threadfence_system())\n"
     "#define WRITE(at, flag) (__threadfence_system(), *(volatile u32 *)(at) = (flag))\n"
@@ -53,9 +55,18 @@ static const char source[] =
     "    *(volatile u32 *)(a.ran + 1) = epoch;\n"
     "    WRITE(a.told, epoch);\n"
     "}\n"
-    "extern \"C\" __global__ void hand_one(const __grid_constant__ argument a) { move<false, false, STRIDES, STRIDES>(a); }\n"
-    "extern \"C\" __global__ void hand_pack(const __grid_constant__ argument a) { move<false, true, STRIDES, ROW>(a); }\n"
-    "extern \"C\" __global__ void hand_unpack(const __grid_constant__ argument a) { move<true, false, ROW, STRIDES>(a); }\n";
+    "extern \"C\" __global__ void hand_one(const __grid_constant__ argument a)\n"
+    "{\n"
+    "    move<false, false, STRIDES, STRIDES>(a);\n"
+    "}\n"
+    "extern \"C\" __global__ void hand_pack(const __grid_constant__ argument a)\n"
+    "{\n"
+    "    move<false, true, STRIDES, ROW>(a);\n"
+    "}\n"
+    "extern \"C\" __global__ void hand_unpack(const __grid_constant__ argument a)\n"
+    "{\n"
+    "    move<true, false, ROW, STRIDES>(a);\n"
+    "}\n";
 
 static unsigned word_of(const struct shape *s)
 {

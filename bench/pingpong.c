@@ -384,10 +384,8 @@ int main(int argc, char **argv)
         return ranks != 2;
     }
     wish = read_arguments(argc, argv);
-    if (rank == 0 && !wish.check_only) {
-        f = results_open(wish.out, argc, argv);
-        fprintf(f, "\"benchmark\": \"pingpong\",\n\"cases\": [\n");
-    }
+    if (rank == 0 && !wish.check_only)
+        f = cases_open(wish.out, argc, argv, "pingpong");
     wrong = wish.first ? mixed_first(f, rank) : wish.mixed ? mixed_run(f, rank) : run_all(f, rank, &wish);
     if (f) {
         fprintf(f, "\n]}\n");

@@ -164,16 +164,11 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return ranks != 2;
     }
-    if (rank == 0) {
-        f = results_open(out, argc, argv);
-        fprintf(f, "\"benchmark\": \"stream\",\n\"cases\": [\n");
-    }
+    if (rank == 0)
+        f = cases_open(out, argc, argv, "stream");
     for (int i = 0; i < SHAPES; i++)
         wrong += !run_shape(f, &shapes[i], rank, i == SHAPES - 1);
-    if (f) {
-        fprintf(f, "]}\n");
-        results_close(f);
-    }
+    cases_close(f);
     MPI_Finalize();
     return wrong != 0;
 }

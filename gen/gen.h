@@ -81,8 +81,8 @@ struct stridec_launch {
     uint64_t done;      /* address of a 32-bit word, in mapped host memory, that becomes `ticket` once every word is
                            moved and seen by the host; or 0 */
     uint64_t ticket;
-    uint64_t ended;     /* of a grid of several blocks with `done`: address of a 32-bit word of device memory that counts
-                           them; 0 between launches */
+    uint64_t ended;     /* of a grid of several blocks with `done`: address of a 32-bit word of device memory that
+                           counts them; 0 between launches */
     /* Of stridec_DIRECTION_marked alone, which move the range in chunks, in their order, a block a chunk at a time: */
     uint64_t marks;     /* address of a 64-bit word for each chunk. Packing sets it to `mark` when the chunk is there;
                            unpacking first waits for that, */
@@ -227,12 +227,12 @@ struct stridec_links {
     struct stridec_link job[GEN_LINK_MOST];
 };
 
-/* Entries of the module of lists with longer and shorter arguments, of which a launch copies all: NAME_SOME and NAME_MOST,
- * by what they hold. Kernels for streams that wait for each other: each begins while the one before it in its stream ends,
+/* Kernels of the module of lists for streams that wait for each other. A launch copies a whole argument: so there are
+ * entries for short and for long ones, NAME_SOME and NAME_MOST. Each begins while the one before it in its stream ends,
  * where the launch allows that (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; from sm_90 on), and then waits. */
 
-/* The argument of stridec_flags_N, for one block of threads. It stores 1 to words of device memory, the first `sets`, once
- * all earlier work of the stream is done; then it waits until each of the next `waits` is 1, and stores 0 there.
+/* The argument of stridec_flags_N, for one block of threads. It stores 1 to words of device memory, the first `sets`,
+ * once all earlier work of the stream is done; then it waits until each of the next `waits` is 1, and stores 0 there.
  * templates/link_list.cu declares the same struct. */
 #define GEN_FLAGS_SOME 8
 #define GEN_FLAGS_MOST 256
@@ -242,9 +242,9 @@ struct stridec_flags {
 };
 
 /* The argument of stridec_exchange_N: links, of which each may wait for one word of device memory. Its words are the
- * `ready` ones, which links wait for, then `sets`, `ends` and `begins`. First of all 1 is stored to `begins`. Once all is
- * moved the last block stores 0 to `ready` and 1 to `sets`; then it waits until each of `ends` is 1, and stores 0 there.
- * Links without levels don't go so. templates/link_list.cu declares the same. */
+ * `ready` ones, which links wait for, then `sets`, `ends` and `begins`. First of all 1 is stored to `begins`. Once all
+ * is moved the last block stores 0 to `ready` and 1 to `sets`; then it waits until each of `ends` is 1, and stores 0
+ * there. Links without levels don't go so. templates/link_list.cu declares the same. */
 #define GEN_EXCHANGE_LINKS 26
 #define GEN_EXCHANGE_WORDS 128   /* no more than a block has threads */
 #define GEN_EXCHANGE_SOME 64

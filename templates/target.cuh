@@ -72,8 +72,8 @@ static __device__ __forceinline__ void stridec_bulk_end()
 @ end
 @ if streams then
 
-/* A kernel may begin while the one before it in the stream ends, and is held here until that has ended and its stores are
- * seen. */
+/* A kernel may begin while the one before it in the stream ends, and is held here until that has ended and its stores
+ * are seen. */
 static __device__ __forceinline__ void stridec_in_order()
 {
 #if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 900

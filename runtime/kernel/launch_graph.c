@@ -119,8 +119,5 @@ void launch_graphs_free(struct module *m, bool there)
 {
     struct launch_graphs *all = &m->graphs[0][0];
     for (size_t i = 0; i < sizeof m->graphs / sizeof *all; i++)
-        for (int k = 0; k < MODULE_GRAPHS; k++) {
-            atomic_store(&all[i].key[k], 0);
-            graph_free(atomic_exchange(&all[i].graph[k], NULL), there);
-        }
+        for (int k = 0; k < MODULE_GRAPHS; k++) graph_free(atomic_exchange(&all[i].graph[k], NULL), there);
 }

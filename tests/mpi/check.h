@@ -25,7 +25,7 @@ int check_start(int *argc, char ***argv, int level);
 int check_finish(void);
 /* All of a program that can't run here: says why. The exit status. */
 int check_left_out(int *argc, char ***argv, const char *why);
-/* The same as check_start and check_finish, without MPI_Init and MPI_Finalize: of programs that start the MPI by other
+/* Do what check_start and check_finish do, but for MPI_Init and MPI_Finalize: for programs that start the MPI by other
  * ways. */
 void check_begin(int argc, char **argv, MPI_Comm comm);
 int check_end(void);

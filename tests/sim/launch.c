@@ -121,8 +121,8 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **
         early = early || c->attrs[i].value.programmaticStreamSerializationAllowed;
     }
     CUresult r = launch(f, (unsigned[]){c->gridDimX, c->gridDimY, c->gridDimZ},
-                        (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, c->hStream, arguments,
-                        extra, ctx);
+                        (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, c->hStream,
+                        arguments, extra, ctx);
     sim_counts.early_launches += r == CUDA_SUCCESS && early;
     return r;
 }

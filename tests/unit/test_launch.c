@@ -157,7 +157,7 @@ static bool without_graphs(struct stream *s)
     return ok;
 }
 
-/* What is launched again, among a few others, is a graph as it is; of more, one gets other arguments. */
+/* Launches with the arguments of an earlier one, among a few others, set none; more of them change those of a graph. */
 static bool arguments(struct stream *s)
 {
     bool ok = true;
