@@ -17,6 +17,7 @@
 
 #define SIGNATURE_RUNS 256   /* of a list; the text of more takes longer than the rest of a commit */
 
+atomic_bool layout_any;
 static int layout_key = MPI_KEYVAL_INVALID;
 /* Named types that have a layout. MPICH never deletes their attributes. */
 static MPI_Datatype named[128];
@@ -230,6 +231,12 @@ static struct layout *layout_get(MPI_Datatype datatype)
     return PMPI_Type_get_attr(datatype, layout_key, &l, &found) == MPI_SUCCESS && found ? l : NULL;
 }
 
+void layout_forget(MPI_Datatype datatype)
+{
+    const struct layout *l = datatype == MPI_DATATYPE_NULL ? NULL : layout_get(datatype);
+    if (l && !l->named) PMPI_Type_delete_attr(datatype, layout_key);
+}
+
 void layout_name(MPI_Datatype datatype)
 {
     const struct layout *l = layout_get(datatype);
@@ -277,6 +284,7 @@ static struct layout *layout_first_use(MPI_Datatype datatype)
     l = layout_get(datatype);
     if (!l && made && PMPI_Type_set_attr(datatype, layout_key, made) == MPI_SUCCESS) {
         l = made, made = NULL;
+        atomic_store_explicit(&layout_any, true, memory_order_relaxed);
         if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
     }
     pthread_mutex_unlock(&lock);

@@ -266,6 +266,7 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
     filter_forget(*datatype);
+    layout_forget(*datatype);
     return next->Type_free(datatype);
 }
 

@@ -6,11 +6,11 @@ MPI_OUT    = $(BUILD)/tests/mpi
 MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CPPFLAGS) $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
 mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) \
-           $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote streams flip ranges)
+           $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote streams flip ranges attributes)
 
 # Another tool of the profiling interface; a process_vm_readv that fails, and one that brings a wrong byte; an MPI_Init
 # that takes long; an MPICH that takes CUDA streams; what a CUDA-aware MPI misses; memory that runs out; a profiler that
-# takes NVTX ranges.
+# takes NVTX ranges; deleted attributes of types.
 $(MPI_OUT)/lib%.so: tests/mpi/tool/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(MPI_CFLAGS) $(LDFLAGS) -fPIC -shared -o $@ $< -ldl

@@ -3,7 +3,7 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @SCARCE one by which what stridec asks for runs out, @TOOL another tool of the profiling interface, which stridec
-# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @STREAMS one by which MPICH takes CUDA streams that it was built without, @VOTE one by which votes fail on rank 1, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @ATTRIBUTES one that counts deleted attributes, @LATE one that keeps rank 1 in MPI_Init, @STREAMS one by which MPICH takes CUDA streams that it was built without, @VOTE one by which votes fail on rank 1, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
@@ -117,6 +117,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
         @VOTE) value=$(cd "$build" && pwd -P)/tests/mpi/libvote.so ;;
         @STREAMS) value=$(cd "$build" && pwd -P)/tests/mpi/libstreams.so ;;
+        @ATTRIBUTES) value=$(cd "$build" && pwd -P)/tests/mpi/libattributes.so ;;
         @LATE) value=$(cd "$build" && pwd -P)/tests/mpi/liblate.so ;;
         @TWICE) value=$work/libstridec.so && cp "$build/libstridec.so" "$value" ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
