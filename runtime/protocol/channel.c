@@ -213,8 +213,9 @@ void channel_locate(struct channel *c)
     struct location w = locate(c->layout, c->call.buf, c->call.count);
     c->why = "not in the memory of one device";
     if (!w.device || w.parts) return;
-    c->bytes = bytes, c->device = w.device;
-    c->why = channel_device_able(w.device) ? NULL : "the driver has no stream memory operations";
+    c->why = "the driver has no stream memory operations";
+    if (!channel_device_able(w.device)) return;
+    c->bytes = bytes, c->device = w.device, c->why = NULL;
 }
 
 void channel_leave(struct channel *c, const char *why)

@@ -19,6 +19,7 @@
  * run: SIMGPU_DRIVER=12020 -n 2 gpus
  * run: SIMGPU_FAIL=cuLaunchKernelEx -n 2 gpus
  * run: SIMGPU_MEM_OPS=0 -n 2 plain
+ * run: NODES=2 SIMGPU_MEM_OPS=0 -n 2 plain
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_DISABLE=1 -n 2 --host plain absent
  * run: -n 2 --host plain
@@ -428,7 +429,7 @@ int main(int argc, char **argv)
         posted |= !strcmp(argv[i], "posted"), chunks |= !strcmp(argv[i], "told");
         gpus |= !strcmp(argv[i], "gpus");
     }
-    check_start(&argc, &argv, posted ? MPI_THREAD_MULTIPLE : -1);
+    check_start(&argc, &argv, posted || plain ? MPI_THREAD_MULTIPLE : -1);
     if (gpus) cudaSetDevice(my_rank);
     if (!host_mode) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     expect(!absent || !stridec_present(), "the library is there");
