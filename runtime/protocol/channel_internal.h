@@ -24,6 +24,7 @@ struct channel {
     CUstream stream;             /* of the start, of a bound channel */
     bool captured;               /* was that stream then */
     bool moved;                  /* a receive: its bytes have been moved, or enqueued */
+    bool failed;                 /* a receive: it has not been moved, and won't be */
     bool untold;                 /* a send whose start the wait tells the partner */
     bool nothing;                /* the partner is MPI_PROC_NULL */
     const char *why;             /* it is plain; static */
@@ -54,8 +55,9 @@ bool channel_device_able(struct device *d);
 CUdeviceptr channel_flag_get(struct device *d);
 void channel_flag_put(struct device *d, CUdeviceptr flag);   /* 0 is allowed */
 void channel_flags_finish(void);
-/* Moves the first message of a receive, on a stream of stridec's own, and tells the sender. Waits. Returns 0 or -1. */
-int channel_move_first(struct channel *c);
+/* Moves the first message of a receive, on a stream of stridec's own, and tells the sender. Waits. Where it can't, the
+ * wait for the message fails, and the sender goes on all the same. */
+void channel_move_first(struct channel *c);
 /* Frees the buffers of a channel's moves. */
 void channel_moves_end(struct channel *c);
 

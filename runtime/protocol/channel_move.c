@@ -159,24 +159,23 @@ static int move(struct channel *const channels[], int n, CUstream stream)
     return result;
 }
 
-int channel_move_first(struct channel *c)
+void channel_move_first(struct channel *c)
 {
     struct typed_copy_batch batch = {0};
-    int launches = 0, result = -1;
-    if (device_enter(c->device)) return -1;
+    int launches = 0;
+    c->moved = c->failed = true;
+    if (device_enter(c->device)) return;
     struct stream *s = stream_get(c->device);
     struct scratch scratch;
     struct flags told = {.device = c->device, .scratch = &scratch, .shared = true, .sets = 1, .set = &c->other};
     scratch_begin(&scratch);
-    if (s) result = typed_copy_move(&batch, c->device, s, &c->job, 1, &launches);
-    if (!result) told.stream = stream_use(s), result = flags_flush(&told);
+    if (s) c->failed = typed_copy_move(&batch, c->device, s, &c->job, 1, &launches) != 0;
+    if (s) told.stream = stream_use(s), c->failed |= flags_flush(&told) != 0;
     scratch_end(&scratch);
-    if (s && stream_wait(c->device, s)) result = -1;
+    if (s) c->failed |= stream_wait(c->device, s) != 0;
     typed_copy_end(&batch);
     if (s) stream_put(c->device, s);
     device_leave(c->device);
-    c->moved = true;
-    return result;
 }
 
 /* Begins the flags of channels. Returns false without memory. */
@@ -274,8 +273,10 @@ static int wait_entered(struct flags *f, struct channel *const channels[], int n
         if (!result) result = exchange(f, channels, n, false);
         if (result > 0) result = in_turns(f, channels, n);
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         if (moves(channels[i])) channels[i]->moved = true;
+        if (channels[i]->failed) result = -1, channels[i]->failed = false;
+    }
     if (!result) all_told(channels, n);
     return result;
 }

@@ -1,11 +1,12 @@
 /* stream_faults.c: messages in stream order whose graph, stream or communicator goes while they are under way, and
  * those that begin with a rank that ends. "killed": rank 1 ends before the partners are bound; fatal.c has those that
- * are.
+ * are. "unmoved": no kernel can be launched, so that the first message is not moved.
  *
  * run: STRIDEC_STATS=json:/dev/null -n 2
  * run: SIMGPU_EAGER=1 -n 3
  * run: -n 1
  * run: -n 2 gpus
+ * run: SIMGPU_FAIL=cuLaunchKernel,cuLaunchKernelEx,cuGraphLaunch -n 2 unmoved
  * run: OMPI_MCA_orte_enable_recovery=1 -n 2 killed
  */
 #include "../../runtime/api/stridec.h"
@@ -151,6 +152,22 @@ static void collective_goes(bool late)
     ring_free(&r);
 }
 
+/* ---- a first message that can't be moved ---- */
+
+/* The receive fails; the stream of the send goes on. */
+static void unmoved(void)
+{
+    struct ring r;
+    ring_make(&r, 1, 2, COUNT, 3, MPI_COMM_WORLD);
+    int started = stridec_start_on(2, r.request, stream);
+    int received = stridec_wait_on(1, &r.request[0], stream), sent = stridec_wait_on(1, &r.request[1], stream);
+    expect_equal(started, STRIDEC_OK, "the start");
+    expect_equal(received, STRIDEC_FAILED, "the receive");
+    expect_equal(sent, STRIDEC_OK, "the send");
+    expect_equal(cudaStreamSynchronize(stream), cudaSuccess, "the stream");
+    ring_free(&r);
+}
+
 /* ---- a rank that ends before its partner has bound ---- */
 
 /* Starts messages that rank 1 never takes part in: the second receive waits for the first. */
@@ -191,13 +208,19 @@ static int killed(void)
 
 int main(int argc, char **argv)
 {
-    bool gpus = false, kills = false;
-    for (int i = 1; i < argc; i++) gpus |= !strcmp(argv[i], "gpus"), kills |= !strcmp(argv[i], "killed");
+    bool gpus = false, kills = false, unmoves = false;
+    for (int i = 1; i < argc; i++)
+        gpus |= !strcmp(argv[i], "gpus"), kills |= !strcmp(argv[i], "killed"), unmoves |= !strcmp(argv[i], "unmoved");
     check_start(&argc, &argv, -1);
     if (gpus) cudaSetDevice(my_rank);
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     MPI_Barrier(MPI_COMM_WORLD);   /* from here on collectives may go from memory to memory */
     if (kills && SURVIVES) return killed();
+    if (unmoves) {
+        unmoved();
+        report("a first message that can't be moved");
+        return check_finish();
+    }
     graph_goes();
     report("graphs and communicators that go");
     streams_go();
