@@ -365,7 +365,8 @@ int args_open(struct args_set *o)
         rc = raise_error(args_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = args_bounce(o, &o->of[i], &g);
-    if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
+    bool packs = rc == MPI_SUCCESS && !o->sends;   /* a persistent send packs at each start */
+    if (packs && pack_now(o)) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
     if (rc != MPI_SUCCESS) args_free(o);
     return rc;
 }
