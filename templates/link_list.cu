@@ -179,6 +179,7 @@ template <class LIST> static __device__ __forceinline__ void stridec_flag_all(co
         stridec_await(a.at[a.sets + i]);
         *(volatile unsigned int *)a.at[a.sets + i] = 0;
     }
+    __syncthreads();   /* one thread lets the next begin for all: none may wait any more */
     stridec_let_next_begin();
 }
 @ for _, many in ipairs(streams.flags) do
