@@ -203,7 +203,8 @@ static bool all_bound(const struct order *o)
     return all;
 }
 
-/* Returns true if those of the first n channels that the stream carries are of one device. */
+/* Returns true if those of the first n channels that the stream carries are of one device, the stream's. A captured
+ * stream is not asked. */
 static bool one_device(const struct order *o, int n)
 {
     struct device *d = NULL;
@@ -213,7 +214,7 @@ static bool one_device(const struct order *o, int n)
         if (own && d && own != d) return false;
         if (own) d = own;
     }
-    return true;
+    return !d || o->captured || device_has_stream(d, o->stream);
 }
 
 /* Finds the memory of new channels. Those of another device than the stream's are left to the MPI: their partners, of a

@@ -201,7 +201,8 @@ static inline int stridec_synchronize(stridec_stream stream)
  * (see above), data in host memory, in several allocations or on another device, a collective that stridec leaves to
  * the MPI, or no library; STRIDEC_UNABLE: `stream` is captured, and a request was not started before or is the host's
  * (the log says which): nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed
- * twice, MPI_ANY_SOURCE, MPI_ANY_TAG, or a stream of another device than before; STRIDEC_FAILED. */
+ * twice, MPI_ANY_SOURCE, MPI_ANY_TAG, or a stream of another device than before (found where it is not captured);
+ * STRIDEC_FAILED. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

@@ -423,6 +423,13 @@ struct device *device_of_stream(CUstream handle)
     return known ? find_or_insert(driver, context, ordinal) : NULL;
 }
 
+bool device_has_stream(const struct device *d, CUstream handle)
+{
+    CUcontext context = NULL;
+    const struct driver *driver = driver_get();
+    return !driver->cuStreamGetCtx || driver->cuStreamGetCtx(handle, &context) != CUDA_SUCCESS || context == d->context;
+}
+
 /* A bit for each open device_enter, latest lowest: 1 if pushed. Mostly the context is current: one query suffices. */
 static _Thread_local uint64_t pushed;
 

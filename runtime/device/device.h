@@ -43,6 +43,8 @@ bool device_accessible(const void *p, size_t bytes);
 struct device *device_default(void);
 /* Returns the device of a stream of the program's; NULL if there is no context, or the driver can't tell. */
 struct device *device_of_stream(CUstream handle);
+/* Returns false if a stream of the program's is another context's than d's. */
+bool device_has_stream(const struct device *d, CUstream handle);
 
 /* Sets the properties and the name (64 characters) of the driver's GPU `ordinal`, which gets no context. Returns false
  * if it can't. */

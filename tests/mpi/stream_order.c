@@ -396,6 +396,23 @@ static void resized(void)
     ring_free(&r);
 }
 
+/* A stream of another device than the requests' is refused, and they can still be started. */
+static void elsewhere(struct ring *r)
+{
+    int devices = 0, here = 0;
+    cudaStream_t away;
+    cudaGetDeviceCount(&devices), cudaGetDevice(&here);
+    if (devices < 2) return;
+    cudaSetDevice((here + 1) % devices);
+    cudaStreamCreateWithFlags(&away, cudaStreamNonBlocking);
+    cudaSetDevice(here);
+    expect_result(stridec_start_on(2, r->request, away), STRIDEC_INVALID, "a start on another device's stream");
+    expect_result(stridec_start_on(2, r->request, stream), STRIDEC_OK, "a start after it");
+    expect_result(stridec_wait_on(2, r->request, away), STRIDEC_INVALID, "a wait on another device's stream");
+    expect_result(stridec_wait_on(2, r->request, stream), STRIDEC_OK, "a wait after it");
+    cudaStreamDestroy(away);
+}
+
 static void refused(void)
 {
     struct ring r;
@@ -413,6 +430,7 @@ static void refused(void)
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_OK, "a start");
     expect_result(stridec_start_on(2, r.request, stream), STRIDEC_INVALID, "a second start");
     expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_OK, "a wait");
+    elsewhere(&r);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (!posted) expect_equal(error_class(MPI_Startall(2, r.request)), MPI_ERR_REQUEST, "the error of MPI_Startall");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
