@@ -18,8 +18,12 @@ enum { INTERPOSE_OFF, INTERPOSE_ON, INTERPOSE_OBSERVED };
 extern atomic_uchar interpose_active;
 extern atomic_bool interpose_recording;   /* STRIDEC_RECORD: every committed type is read */
 extern atomic_bool interpose_naming;      /* STRIDEC_STATS: names of types are shown */
-extern atomic_int request_records;     /* requests with a record, and probed messages in the queue */
-extern atomic_int request_dormant;     /* persistent receives with a record that the MPI serves itself */
+/* Above 0 calls that start, complete or free requests come to stridec: requests with a record, probed messages in the
+ * queue, and messages in stream order that are bound (protocol/channel.c, collective/neighbor_spread.c). */
+extern atomic_int request_records;
+/* Above 0 MPI_Request_free does: persistent receives that the MPI serves itself, and persistent requests that may be
+ * started in stream order. */
+extern atomic_int request_dormant;
 extern atomic_int request_light;     /* receives with a light request (light_request.c) */
 extern atomic_int request_freed;     /* freed requests, and sends past their calls, whose buffers are still in use */
 extern atomic_int window_operations;   /* one-sided operations not yet complete (rma.c), and windows of stridec's own */

@@ -56,7 +56,7 @@ struct exchange {
     enum exchange_kind kind;
     struct calls *call;   /* NULL if it is nonblocking */
     int bit;              /* in the sets of nonblocking calls */
-    bool unready;         /* a nonblocking call like it was, since the last vote */
+    bool unready;         /* an earlier nonblocking call like it was, since the last vote */
     bool due, votes;      /* due: exchange_take is to be called for it */
     struct calls *again;  /* the next call, if it is of these, was counted and has failed before it began */
     struct exchange *next;

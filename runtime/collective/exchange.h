@@ -2,11 +2,12 @@
  * (neighbor_exchange.h), in a communicator's complete graph.
  *
  * All ranks of a call must choose alike, and one that passes host memory can't know that another one passes device
- * memory. So the ranks vote. On MPI_COMM_WORLD all of this begins after the first MPI_Barrier.
+ * memory, for which the call gains (`gains` in exchange.c). So the ranks vote. On MPI_COMM_WORLD all of this begins
+ * after the first MPI_Barrier.
  *
  * Blocking calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1, 2, 4,
- * 8, ... 64, 128, 192, ... the ranks vote: if one of them passes device memory, this and the next calls go from memory
- * to memory, until a vote since which nobody has passed any. Each call that makes a persistent request votes.
+ * 8, ... 64, 128, 192, ... the ranks vote: if one of them gains, or has since the vote before, this and the next calls go
+ * from memory to memory, until the next vote. Each call that makes a persistent request votes.
  *
  * A nonblocking call may not wait, so it can't vote. The votes of the other calls, and of MPI_Barrier number 1, 2, 4,
  * 8, ... 64, 128, 192, ..., decide on nonblocking calls too: by what the ranks passed to those since the last vote.

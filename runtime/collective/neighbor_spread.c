@@ -102,7 +102,7 @@ bool neighbor_spread_of(MPI_Request request, struct neighbor_messages **m)
     if (!s || !s->e->drivers) return true;
     if (!s->described) return false;
     if (!s->messages && (s->messages = neighbor_messages_new(s->e, s->tag + 1, NEIGHBOR_TAGS - 1)))
-        spinlock_count(&request_records, 1);   /* so does MPI_Start */
+        spinlock_count(&request_records, 1);
     *m = s->messages;
     return *m != NULL;
 }

@@ -17,7 +17,8 @@ struct neighbor_messages *neighbor_messages_new(const struct neighbor_topology *
 void neighbor_messages_free(struct neighbor_messages *m);   /* not the requests; NULL is allowed */
 
 /* neighbor_nonblocking.c. Sets *m to the messages of a request, described at the first call; NULL if it is no such
- * collective, alike on all its ranks. The request owns them. Returns false without memory. */
+ * collective, alike on all its ranks. The request owns them. Returns false without memory, or
+ * if the call's arguments were wrong. */
 bool neighbor_stream_of(MPI_Request request, struct neighbor_messages **m);
 /* Returns the messages if they have been started, else NULL. Quick where no request has any. */
 struct neighbor_messages *neighbor_stream_started(MPI_Request request);

@@ -55,12 +55,12 @@ int layout_start(void);
 /* Removes all layouts of named types and the key, at MPI_Finalize. */
 void layout_finish(void);
 
-/* Returns the layout of a datatype; reads and attaches it at first use. The layout lives until the application frees the
- * datatype: use layout_ref to keep it longer. Returns NULL for MPI_DATATYPE_NULL and without memory. */
+/* Returns the layout of a datatype; reads and attaches it at first use. The layout lives until the application frees
+ * the datatype: use layout_ref to keep it longer. Returns NULL for MPI_DATATYPE_NULL and without memory. */
 struct layout *layout_of(MPI_Datatype datatype);
-/* Detaches the layout of a datatype that the application is about to free, which a message may still use. Otherwise the
- * MPI would call stridec when it lets the datatype go: MPICH 4.0 (UCX) does so in its progress without holding its lock,
- * and ends the job if another thread progresses meanwhile. */
+/* Detaches the layout of a datatype that the application is about to free, which a message may still use. Otherwise
+ * the MPI would call stridec when it lets the datatype go: MPICH 4.0 (UCX) does so in its progress without holding its
+ * lock, and ends the job if another thread progresses meanwhile. */
 void layout_forget(MPI_Datatype datatype);
 /* False until a datatype has a layout. */
 extern atomic_bool layout_any;

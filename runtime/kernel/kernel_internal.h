@@ -41,7 +41,7 @@ struct module {
         _Atomic(struct graph *) graph[MODULE_GRAPHS];
         _Atomic uint64_t key[MODULE_GRAPHS];   /* hash of its arguments; 0: none */
         atomic_int stream[MODULE_GRAPHS];   /* number of its last stream, from 1 on; 0: there is none */
-        atomic_uint turn;               /* the one whose arguments are changed next */
+        atomic_uint turn;               /* where the search for one to change begins */
         atomic_bool refused;            /* the driver can't make one here */
     } graphs[2][ENTRIES];
     struct module *next;                /* the same kernel on another device */

@@ -2,7 +2,9 @@
  *
  * On an H200 such a launch ends 2 us sooner than cuLaunchKernel (bench/search, "wait"), and one whose arguments are
  * those of an earlier launch, which are not set again, another 0.6 us, or 2 with arguments of 4000 bytes. So each entry
- * of a module has a few graphs, and a launch takes one that has its arguments, or changes those of the next in turn.
+ * of a module has a few graphs. A launch takes one that has its arguments, else changes those of one that no other
+ * stream has launched, else of the next in turn.
+ *
  * Launches of one graph wait for each other, even on different streams. A launch keeps its own arguments, so a graph is
  * free as soon as it is launched. Graphs are built by nodes, because capturing a stream disturbs the application's
  * default stream. */

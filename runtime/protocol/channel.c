@@ -190,7 +190,7 @@ static void bound(struct channel *c)
 {
     c->state = CHANNEL_BOUND;
     atomic_fetch_add(&bound_channels, 1);
-    spinlock_count(&request_records, 1);   /* so does MPI_Start */
+    spinlock_count(&request_records, 1);
 }
 
 /* Returns the partner if it is a rank of the node that runs stridec. Both partners find the same. */

@@ -33,7 +33,7 @@ void channel_freed(MPI_Request request);
 /* Forgets all, at MPI_Finalize. */
 void channels_finish(void);
 
-/* Returns true if only stridec_start_on may start the request. */
+/* Returns true if the request is bound: then MPI_Start refuses it. */
 bool channel_is_bound(MPI_Request request);
 
 struct channel;
