@@ -1,6 +1,6 @@
 /* hand.c: messages of device memory between two ranks, by stridec and as the best would write them by hand.
  *
- * usage: mpirun -n 2 [stridec run --] hand [OUT.json]
+ * usage: mpirun -n 2 stridec run -- hand [OUT.json]
  *
  * Rank r on GPU r; half round trips. By hand, everything is known before: the layouts are constants of kernels, the
  * other rank's memory is mapped, and the MPI carries a header of 64 bytes, which says that a message is there, in the
@@ -21,7 +21,6 @@
 #define BLOCK ((size_t)2 << 20)   /* shorter allocations share one, and can't be mapped each */
 #define TURNS 12
 #define TRIPS 60          /* a turn */
-#define GAP 0x5a
 
 static const struct shape shapes[] = {
     { "1 KiB, rows of 8 B", false, 1, 8, 16, { 128 } },
@@ -61,7 +60,7 @@ static void plain_recv(struct pong *p)
     MPI_Recv(p->plain_to, (int)p->bytes, MPI_BYTE, 1 - p->rank, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* ORDER WAY: the members of a row in JSON. */
+/* Their names begin those of a row's members in JSON. */
 static const struct way {
     const char *name;
     void (*send)(struct pong *p), (*recv)(struct pong *p);
@@ -73,12 +72,20 @@ static const struct way {
 };
 #define WAYS (int)(sizeof(ways) / sizeof(ways[0]))
 
-static void trip(struct pong *p, const struct way *w)
+/* A message each way. */
+struct trip {
+    struct pong *p;
+    const struct way *way;
+};
+
+static void trip(void *arg)
 {
-    if (p->rank == 0)
-        w->send(p), w->recv(p);
+    struct trip *t = arg;
+
+    if (t->p->rank == 0)
+        t->way->send(t->p), t->way->recv(t->p);
     else
-        w->recv(p), w->send(p);
+        t->way->recv(t->p), t->way->send(t->p);
 }
 
 /* --- set-up --- */
@@ -158,7 +165,7 @@ static bool pong_make(struct pong *p, const struct shape *s, int rank)
 
     *p = (struct pong){ .s = s, .rank = rank };
     for (int i = 0; i < s->fields; i++) {
-        p->bytes += (size_t)s->rows[i] * (size_t)s->row, p->span += field_span(s, i);
+        p->bytes += (size_t)s->rows[i] * (size_t)s->row;
         p->from[i] = memory(s, field_span(s, i)), p->to[i] = memory(s, field_span(s, i));
         if (!s->pool)
             p->theirs[i] = mapped(p, p->from[i]);
@@ -202,46 +209,18 @@ static void pong_free(struct pong *p)
 
 /* --- checked and timed --- */
 
-static bool right(struct pong *p, const struct way *w)
+static bool all_right(struct pong *p)
 {
-    static uint64_t seed;
     const struct shape *s = p->s;
-    char *own = host_new(p->span), *want = host_new(p->span);
-    size_t at = 0;
+    size_t span[FIELDS];
+    struct together_fields d = { s->fields, p->from, p->to, span, (size_t)s->row, (size_t)s->stride };
     bool ok = true;
 
-    seed += 2;
-    random_bytes(own, p->span, seed + (uint64_t)p->rank);
-    random_bytes(want, p->span, seed + (uint64_t)(1 - p->rank));
-    for (int i = 0; i < s->fields; at += field_span(s, i++)) {
-        device_write(p->from[i], own + at, field_span(s, i));
-        device_set(p->to[i], GAP, field_span(s, i));
-        for (size_t gap = (size_t)s->row; gap < field_span(s, i); gap += (size_t)s->stride)
-            memset(want + at + gap, GAP, (size_t)(s->stride - s->row));
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    trip(p, w);
-    at = 0;
-    for (int i = 0; i < s->fields; at += field_span(s, i++))
-        ok = device_equals(p->to[i], want + at, field_span(s, i)) && ok;
-    if (!ok)
-        fprintf(stderr, "hand: %s, %s: rank %d has wrong bytes\n", s->name, w->name, p->rank);
-    MPI_Allreduce(MPI_IN_PLACE, &ok, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
-    free(own);
-    free(want);
+    for (int i = 0; i < s->fields; i++)
+        span[i] = field_span(s, i);
+    for (int w = 0; w < WAYS; w++)
+        ok = (!ways[w].moves || together_right(&d, trip, &(struct trip){ p, &ways[w] }, ways[w].name, NULL)) && ok;
     return ok;
-}
-
-static void time_turn(struct pong *p, const struct way *w, double *us)
-{
-    for (int i = 0; i < TRIPS; i++) {
-        double begun;
-
-        MPI_Barrier(MPI_COMM_WORLD);
-        begun = now_us();
-        trip(p, w);
-        us[i] = (now_us() - begun) / 2;
-    }
 }
 
 /* Returns whether all bytes were right. */
@@ -249,7 +228,7 @@ static bool run_shape(FILE *f, const struct shape *s, int rank, bool last)
 {
     static double us[WAYS][(TURNS + 1) * TRIPS];
     struct pong p;
-    bool made = pong_make(&p, s, rank), ok = true;
+    bool made = pong_make(&p, s, rank), ok;
 
     MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
     if (!made && rank == 0)
@@ -257,13 +236,11 @@ static bool run_shape(FILE *f, const struct shape *s, int rank, bool last)
     if (!made)
         return pong_free(&p), false;
     together_ready(2, p.type, s->fields > 1 ? MPI_BOTTOM : p.from[0]);
-    for (int w = 0; w < WAYS; w++)
-        ok = (!ways[w].moves || right(&p, &ways[w])) && ok;
+    ok = all_right(&p);
     for (int turn = 0; turn <= TURNS; turn++)   /* the first one warms */
         for (int w = 0; w < WAYS; w++)
-            time_turn(&p, &ways[w], us[w] + (turn ? turn - 1 : TURNS) * TRIPS);
-    for (int w = 0; w < WAYS; w++)
-        ok = (!ways[w].moves || right(&p, &ways[w])) && ok;
+            together_trips(trip, &(struct trip){ &p, &ways[w] }, TRIPS, us[w] + (turn ? turn - 1 : TURNS) * TRIPS);
+    ok = all_right(&p) && ok;
     if (f)
         fprintf(f, "{\"case\": \"%s\", \"bytes\": %zu, \"ok\": %s", s->name, p.bytes, ok ? "true" : "false");
     for (int w = 0; w < WAYS; w++) {

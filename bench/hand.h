@@ -35,7 +35,7 @@ struct pong {
     char *theirs[FIELDS];                     /* the other's `from`, mapped; none of a pool */
     char *staging, *their_staging;            /* packed bytes, and flags behind them; the other's mapped */
     char *plain_from, *plain_to;
-    size_t bytes, span;                       /* packed; of all fields */
+    size_t bytes;                             /* packed */
     MPI_Datatype type[2];
     MPI_Win window;
     volatile unsigned *mine, *others;         /* in shared memory: messages that this rank, and the other, have read */

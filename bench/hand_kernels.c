@@ -7,11 +7,11 @@
 #define HEADER 64
 #define LOOKS (1 << 20)
 
-/* WORD, ROW and STRIDES (words of a row, from one row to the next) are defined before it. */
+/* WORD, ROW and STRIDES (words of a row, from one row to the next), FIELDS and EACH are defined before it. */
 static const char source[] =
     "typedef unsigned u32;\n"
     "struct argument {\n"
-    "    struct { const WORD *from; WORD *to; u32 first, words; } field[9];\n"
+    "    struct { const WORD *from; WORD *to; u32 first, words; } field[FIELDS];\n"
     "    u32 *ran, *told, *flags; u32 fields;\n"
     "};\n"
     "#if defined(__CUDACC_VER_MAJOR__)\n"
@@ -30,19 +30,19 @@ static const char source[] =
     "    u32 k = 0, flag;\n"
     "    while (k + 1 < a.fields && a.field[k + 1].first <= blockIdx.x) k++;\n"
     "    const WORD *const from = a.field[k].from;\n"
-    "    WORD *const to = a.field[k].to, word[4];\n"
-    "    const u32 base = (blockIdx.x - a.field[k].first) * 4 * blockDim.x + threadIdx.x;\n"
+    "    WORD *const to = a.field[k].to, word[EACH];\n"
+    "    const u32 base = (blockIdx.x - a.field[k].first) * EACH * blockDim.x + threadIdx.x;\n"
     "    if (WAITS) {\n"
     "        if (threadIdx.x == 0) do READ(flag, a.flags + blockIdx.x); while (flag != epoch);\n"
     "        __syncthreads();\n"
     "    }\n"
     "#pragma unroll\n"
-    "    for (u32 j = 0; j < 4; j++) {\n"
+    "    for (u32 j = 0; j < EACH; j++) {\n"
     "        const u32 w = base + j * blockDim.x;\n"
     "        if (w < a.field[k].words) word[j] = from[w / ROW * FROM + w % ROW];\n"
     "    }\n"
     "#pragma unroll\n"
-    "    for (u32 j = 0; j < 4; j++) {\n"
+    "    for (u32 j = 0; j < EACH; j++) {\n"
     "        const u32 w = base + j * blockDim.x;\n"
     "        if (w < a.field[k].words) to[w / ROW * TO + w % ROW] = word[j];\n"
     "    }\n"
@@ -162,8 +162,9 @@ bool hand_make(struct pong *p)
     char text[sizeof(source) + 128];
 
     arguments_make(p);
-    snprintf(text, sizeof(text), "#define WORD %s\n#define ROW %du\n#define STRIDES %du\n%s", words[word],
-             p->s->row / word, p->s->stride / word, source);
+    snprintf(text, sizeof(text),
+             "#define WORD %s\n#define ROW %du\n#define STRIDES %du\n#define FIELDS %d\n#define EACH %d\n%s", words[word],
+             p->s->row / word, p->s->stride / word, FIELDS, EACH, source);
     return kernel_make(p, ONE, text, "hand_one") && kernel_make(p, PACK, text, "hand_pack") &&
            kernel_make(p, UNPACK, text, "hand_unpack");
 }

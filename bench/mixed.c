@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define TAG 9
-#define GAP 0x5a
 #define VISITS 12           /* to each row */
 #define VISIT_US 4000.0     /* as long as that, but */
 #define TRIPS_MOST 40
@@ -22,33 +21,33 @@
 #define FRESH_VISITS 24
 #define FIELDS 4
 
-/* ORDER ROW: the kinds alternate. */
+/* The kinds alternate. */
 static const struct row {
     const char *name;
     size_t bytes, block;    /* packed; of a contiguous run, which has as long a gap behind it. block 0: no gaps */
-    bool fresh;
+    bool fresh, again;      /* again: there is a row like it above */
     int fields;             /* allocations in which the runs lie, as many in each */
 } rows[] = {
-    { "contiguous 8 B", 8, 0, false, 1 },
-    { "vector 1 KiB, 8 B", 1 << 10, 8, false, 1 },
-    { "contiguous 256 B", 256, 0, false, 1 },
-    { "vector 64 KiB, 256 B", 64 << 10, 256, false, 1 },
-    { "contiguous 1 KiB", 1 << 10, 0, false, 1 },
-    { "vector 1 MiB, 4 KiB", 1 << 20, 4 << 10, false, 1 },
-    { "contiguous 8 KiB", 8 << 10, 0, false, 1 },
-    { "vector 1 KiB, 8 B, again", 1 << 10, 8, false, 1 },
-    { "contiguous 64 KiB", 64 << 10, 0, false, 1 },
-    { "vector 4 KiB, 64 B", 4 << 10, 64, false, 1 },
-    { "contiguous 1 MiB", 1 << 20, 0, false, 1 },
-    { "vector 64 KiB, 256 B, again", 64 << 10, 256, false, 1 },
-    { "contiguous 4 MiB", 4 << 20, 0, false, 1 },
-    { "vector 4 KiB, 64 B, again", 4 << 10, 64, false, 1 },
-    { "contiguous 64 MiB", 64 << 20, 0, false, 1 },
-    { "4 fields 64 KiB, 256 B", 64 << 10, 256, false, FIELDS },
-    { "vector 64 KiB, 256 B, fresh", 64 << 10, 256, true, 1 },
-    { "contiguous 64 KiB, fresh", 64 << 10, 0, true, 1 },
-    { "4 fields 64 KiB, 256 B, fresh", 64 << 10, 256, true, FIELDS },
-    { "contiguous 4 MiB, fresh", 4 << 20, 0, true, 1 },
+    { "contiguous 8 B", 8, 0, false, false, 1 },
+    { "vector 1 KiB, 8 B", 1 << 10, 8, false, false, 1 },
+    { "contiguous 256 B", 256, 0, false, false, 1 },
+    { "vector 64 KiB, 256 B", 64 << 10, 256, false, false, 1 },
+    { "contiguous 1 KiB", 1 << 10, 0, false, false, 1 },
+    { "vector 1 MiB, 4 KiB", 1 << 20, 4 << 10, false, false, 1 },
+    { "contiguous 8 KiB", 8 << 10, 0, false, false, 1 },
+    { "vector 1 KiB, 8 B, again", 1 << 10, 8, false, true, 1 },
+    { "contiguous 64 KiB", 64 << 10, 0, false, false, 1 },
+    { "vector 4 KiB, 64 B", 4 << 10, 64, false, false, 1 },
+    { "contiguous 1 MiB", 1 << 20, 0, false, false, 1 },
+    { "vector 64 KiB, 256 B, again", 64 << 10, 256, false, true, 1 },
+    { "contiguous 4 MiB", 4 << 20, 0, false, false, 1 },
+    { "vector 4 KiB, 64 B, again", 4 << 10, 64, false, true, 1 },
+    { "contiguous 64 MiB", 64 << 20, 0, false, false, 1 },
+    { "4 fields 64 KiB, 256 B", 64 << 10, 256, false, false, FIELDS },
+    { "vector 64 KiB, 256 B, fresh", 64 << 10, 256, true, false, 1 },
+    { "contiguous 64 KiB, fresh", 64 << 10, 0, true, false, 1 },
+    { "4 fields 64 KiB, 256 B, fresh", 64 << 10, 256, true, false, FIELDS },
+    { "contiguous 4 MiB, fresh", 4 << 20, 0, true, false, 1 },
 };
 #define ROWS (sizeof rows / sizeof *rows)
 #define SPAN_MOST ((size_t)64 << 20)
@@ -136,37 +135,15 @@ static void trip(void *arg)
     MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
 }
 
-/* Whether a trip brings the bytes of the other rank, and leaves gaps alone; *us: half of it. Collective. */
 static bool right(struct message *m, double *us)
 {
-    static uint64_t seed;
     const struct row *r = m->row;
-    int fields = r->fields;
-    size_t span = span_of(r), all = span * (size_t)fields;
-    char *own = host_new(all), *want = host_new(all);
-    bool ok = true;
+    size_t span[FIELDS];
+    struct together_fields d = { r->fields, m->at.from, m->at.to, span, r->block, 2 * r->block };
 
-    seed += 2;
-    random_bytes(own, all, seed + (uint64_t)m->rank);
-    random_bytes(want, all, seed + (uint64_t)(1 - m->rank));
-    for (size_t at = r->block; r->block && at < all; at += 2 * r->block)
-        memset(want + at, GAP, r->block);
-    for (int i = 0; i < fields; i++) {
-        device_write(m->at.from[i], own + (size_t)i * span, span);
-        device_set(m->at.to[i], GAP, span);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    *us = now_us();
-    trip(m);
-    *us = (now_us() - *us) / 2;
-    for (int i = 0; i < fields; i++)
-        ok = device_equals(m->at.to[i], want + (size_t)i * span, span) && ok;
-    if (!ok)
-        fprintf(stderr, "pingpong: mixed: %s: rank %d has wrong bytes\n", r->name, m->rank);
-    MPI_Allreduce(MPI_IN_PLACE, &ok, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
-    free(own);
-    free(want);
-    return ok;
+    for (int i = 0; i < r->fields; i++)
+        span[i] = span_of(r);
+    return together_right(&d, trip, m, r->name, us);
 }
 
 struct samples {
@@ -176,14 +153,8 @@ struct samples {
 
 static void time_trips(struct message *m, struct samples *s, int trips)
 {
-    for (int i = 0; i < trips; i++) {
-        double begun;
-
-        MPI_Barrier(MPI_COMM_WORLD);
-        begun = now_us();
-        trip(m);
-        s->us[s->n++] = (now_us() - begun) / 2;
-    }
+    together_trips(trip, m, trips, s->us + s->n);
+    s->n += trips;
 }
 
 /* For all rows, or for r alone. */
@@ -306,7 +277,7 @@ int mixed_first(FILE *f, int rank)
         struct samples s = { .n = 1 };
         bool ok;
 
-        if (rows[i].fresh)
+        if (rows[i].fresh || rows[i].again)
             continue;   /* the row without the word is alike here */
         ok = visit_fresh(&rows[i], rank, false, NULL, s.us);
         if (f)

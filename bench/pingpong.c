@@ -387,10 +387,7 @@ int main(int argc, char **argv)
     if (rank == 0 && !wish.check_only)
         f = cases_open(wish.out, argc, argv, "pingpong");
     wrong = wish.first ? mixed_first(f, rank) : wish.mixed ? mixed_run(f, rank) : run_all(f, rank, &wish);
-    if (f) {
-        fprintf(f, "\n]}\n");
-        results_close(f);
-    }
+    cases_close(f);
     MPI_Finalize();
     return wrong != 0;
 }

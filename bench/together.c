@@ -3,9 +3,11 @@
 #include "../runtime/api/stridec.h"
 #include "common.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define BATCH 10
 #define CALLS_MAX 1000
+#define GAP 0x5a
 
 bool together_past(double end_us)
 {
@@ -59,4 +61,65 @@ double together_us(void (*run)(void *arg), void *arg, int calls)
     us = median_of(sample, calls);
     free(sample);
     return us;
+}
+
+static size_t span_of(const struct together_fields *d)
+{
+    size_t all = 0;
+
+    for (int i = 0; i < d->n; i++)
+        all += d->span[i];
+    return all;
+}
+
+static void gaps_set(const struct together_fields *d, char *at, size_t span)
+{
+    for (size_t gap = d->run; d->run && gap < span; gap += d->stride)
+        memset(at + gap, GAP, d->stride - d->run);
+}
+
+bool together_right(const struct together_fields *d, void (*trip)(void *arg), void *arg, const char *what, double *us)
+{
+    static uint64_t seed;
+    size_t all = span_of(d), at = 0;
+    char *own = host_new(all), *want = host_new(all);
+    double begun;
+    bool ok = true;
+    int rank;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    seed += 2;
+    random_bytes(own, all, seed + (uint64_t)rank);
+    random_bytes(want, all, seed + (uint64_t)(1 - rank));
+    for (int i = 0; i < d->n; at += d->span[i++]) {
+        gaps_set(d, want + at, d->span[i]);
+        device_write(d->from[i], own + at, d->span[i]);
+        device_set(d->to[i], GAP, d->span[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    begun = now_us();
+    trip(arg);
+    if (us)
+        *us = (now_us() - begun) / 2;
+    at = 0;
+    for (int i = 0; i < d->n; at += d->span[i++])
+        ok = device_equals(d->to[i], want + at, d->span[i]) && ok;
+    if (!ok)
+        fprintf(stderr, "%s: rank %d has wrong bytes\n", what, rank);
+    MPI_Allreduce(MPI_IN_PLACE, &ok, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
+    free(own);
+    free(want);
+    return ok;
+}
+
+void together_trips(void (*trip)(void *arg), void *arg, int trips, double us[])
+{
+    for (int i = 0; i < trips; i++) {
+        double begun;
+
+        MPI_Barrier(MPI_COMM_WORLD);
+        begun = now_us();
+        trip(arg);
+        us[i] = (now_us() - begun) / 2;
+    }
 }
