@@ -6,8 +6,8 @@
  * after the first MPI_Barrier.
  *
  * Blocking calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1, 2, 4,
- * 8, ... 64, 128, 192, ... the ranks vote: if one of them gains, or has since the vote before, this and the next calls go
- * from memory to memory, until the next vote. Each call that makes a persistent request votes.
+ * 8, ... 64, 128, 192, ... the ranks vote: if one of them gains, or has since the vote before, this and the next calls
+ * go from memory to memory, until the next vote. Each call that makes a persistent request votes.
  *
  * A nonblocking call may not wait, so it can't vote. The votes of the other calls, and of MPI_Barrier number 1, 2, 4,
  * 8, ... 64, 128, 192, ..., decide on nonblocking calls too: by what the ranks passed to those since the last vote.

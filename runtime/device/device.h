@@ -74,7 +74,10 @@ struct stream {
 };
 /* Returns a stream of d, ordered after the default stream's earlier work; NULL on failure (logged). d is entered. */
 struct stream *stream_get(struct device *d);
-void stream_put(struct device *d, struct stream *s);
+void stream_put(struct device *d, struct stream *s);   /* NULL is allowed */
+/* Sets device memory to zeroes, on a stream of stridec's: the default one can't be used while the program captures
+ * another. Waits. d is entered. */
+CUresult stream_zero(struct device *d, CUdeviceptr at, size_t bytes);
 /* Returns a stream of the program's as one to enqueue on: without flags or graphs, nothing stays with it. */
 struct stream stream_foreign(CUstream handle);
 /* Returns true while the program captures its stream into a graph. */

@@ -89,23 +89,13 @@ static void pool_drop(struct pool *pool)
         while ((b = pool_take(pool, c))) release(b);
 }
 
-/* Clears memory on stridec's own stream: the default one can't be used while the program captures another. */
-static CUresult clear_flags(struct device *d, CUdeviceptr from, size_t bytes)
-{
-    struct stream *s = stream_get(d);
-    CUresult r = s ? driver_get()->cuMemsetD8Async(from, 0, bytes, stream_use(s)) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (s && stream_wait(d, s) && r == CUDA_SUCCESS) r = CUDA_ERROR_UNKNOWN;
-    stream_put(d, s);
-    return r;
-}
-
 static CUresult allocate_on_device(struct pool_buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     CUdeviceptr flag_bytes = flag_bytes_of(b->kind);
     CUresult r = driver->cuMemAlloc(&b->address, bytes + flag_bytes);
     if (r != CUDA_SUCCESS || !flag_bytes) return r;
-    r = clear_flags(b->device, b->address, flag_bytes);
+    r = stream_zero(b->device, b->address, flag_bytes);
     if (r != CUDA_SUCCESS) driver->cuMemFree(b->address);
     b->address += flag_bytes;
     return r;

@@ -1,7 +1,7 @@
 /* stream.c: a few streams a device, kept for reuse, and waiting for their work.
  *
  * A kernel of few blocks stores a flag to mapped memory when done, the last of its blocks. The host knows 0.5 to 1 us
- * sooner than by cuStreamSynchronize (H200, bench/search, "wait"). Kernels of more blocks (launch_tells) use no flag:
+ * sooner than by cuStreamSynchronize (H200, bench/search, "wait"). Kernels of more blocks (launch_flag) use no flag:
  * with up to 1024 blocks MPI_Pack and MPI_Unpack took 8 and 9 % longer (39 layouts, H200), and messages of 4 MiB in
  * 32-byte blocks 28 instead of 25 us. */
 #include "base/backoff.h"
@@ -166,17 +166,22 @@ CUstream stream_use(struct stream *s)
     return s->handle;
 }
 
+CUresult stream_zero(struct device *d, CUdeviceptr at, size_t bytes)
+{
+    const struct driver *driver = driver_get();
+    struct stream *s = stream_get(d);
+    CUresult r = s ? driver->cuMemsetD8Async(at, 0, bytes, s->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS) r = driver->cuStreamSynchronize(s->handle);
+    stream_put(d, s);
+    return r;
+}
+
 /* Returns new device memory of zeroes; NULL without memory. */
 static struct pool_buffer *zeroes(struct device *d, size_t bytes)
 {
-    const struct driver *driver = driver_get();
     struct pool_buffer *b = mempool_get(d, BUFFER_DEVICE, bytes);
-    struct stream *s = b ? stream_get(d) : NULL;
-    bool set = s && driver->cuMemsetD8Async(b->address, 0, bytes, s->handle) == CUDA_SUCCESS &&
-               driver->cuStreamSynchronize(s->handle) == CUDA_SUCCESS;
-    if (s) stream_put(d, s);
-    if (!set) mempool_put(b), b = NULL;
-    return b;
+    if (!b || stream_zero(d, b->address, bytes) == CUDA_SUCCESS) return b;
+    return mempool_put(b), NULL;
 }
 
 /* Returns the flags, allocated at the first call; NULL without memory, and streams then have none. */

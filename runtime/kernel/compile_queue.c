@@ -5,6 +5,7 @@
  * data, and ends later; a later session may start another. Workaround (NVRTC 13.0): its exit destructors crash a
  * thread that still compiles (7 of 40 exits), so freeze() stops that thread first. */
 #include "base/log.h"
+#include "base/thread.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 #include "cores.h"
@@ -24,7 +25,6 @@
 #include <utlist.h>
 
 /* NVRTC recurses deeply; the application's `ulimit -s` may be small. */
-#define STACK_BYTES ((size_t)16 << 20)
 #define NICE 10
 
 #define STOP_NS INT64_C(1000000000)     /* wait of MPI_Finalize for the worker */
@@ -374,21 +374,6 @@ static void prepare_process(void)
     compile_queue_guard_exit();
 }
 
-int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    /* The application's threads handle its signals. */
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(to, &attributes, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 static int start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -396,7 +381,7 @@ static int start(void)
     struct worker *w = calloc(1, sizeof *w);
     if (!w) return ENOMEM;
     atomic_store(&current, w), idle = false;
-    int error = compile_queue_thread(&w->thread, worker, w);
+    int error = thread_start(&w->thread, COMPILER_STACK, worker, w);
     if (!error) return 0;
     log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));
     atomic_store(&current, NULL);

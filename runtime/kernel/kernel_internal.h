@@ -134,8 +134,7 @@ bool compile_queue_stop(void);
 void compile_queue_guard_exit(void);
 /* Tells that the calling worker enters or leaves NVRTC. Inside NVRTC it may be stopped for good at process exit. */
 void compile_queue_in_nvrtc(bool enters);
-/* Creates a thread that may call NVRTC and takes no signals; not a worker. Returns 0 or an error number. */
-int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
+#define COMPILER_STACK ((size_t)16 << 20)   /* bytes, of threads that compile */
 
 /* module_load.c. Generates, finds or compiles a module for a GPU and stores it in the disk cache only. Opens *gen at
  * need. Returns 0, or -1 on failure. */
@@ -169,12 +168,9 @@ struct launch {
     bool flagged;
 };
 int launch_enqueue(const struct launch *l, struct stream *s, int *launches);
-/* Returns true for launches that end soon: the host knows sooner from a flag than from the driver. */
-#define LAUNCH_TELLS_MOST 128
-static inline bool launch_tells(int64_t blocks)
-{
-    return blocks <= LAUNCH_TELLS_MOST;
-}
+/* Has a launch that ends soon signal that by a flag of the stream's, of which the host knows sooner than of the driver.
+ * Sets its arguments `done`, `ticket` and `ended` (struct stridec_launch); leaves those of others at 0. */
+void launch_flag(struct device *d, struct stream *s, int64_t blocks, uint64_t *done, uint64_t *ticket, uint64_t *ended);
 
 /* launch.c. Return the device addresses of k's lists, and of its tree for the interpreter (0 also if the lists are
  * long). Upload them at the first call. Return 0 on failure. */

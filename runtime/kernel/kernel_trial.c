@@ -1,5 +1,6 @@
 /* kernel_trial.c: kernels with trial knobs, for tune and benchmarks. Each replaces the production module in turn. */
 #include "kernel_internal.h"
+#include "base/thread.h"
 
 bool kernel_ready(struct kernel *k, struct device *d)
 {
@@ -82,7 +83,8 @@ void kernel_prepare(const struct kernel_trial *trials, int n, const struct devic
     pthread_t thread[THREADS_MAX];
     int started = 0;
     if (threads > THREADS_MAX) threads = THREADS_MAX;
-    while (started < threads && started < n && compile_queue_thread(&thread[started], prepare, &a) == 0) started++;
+    if (threads > n) threads = n;
+    while (started < threads && !thread_start(&thread[started], COMPILER_STACK, prepare, &a)) started++;
     if (!started) prepare(&a);
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }

@@ -89,8 +89,7 @@ static int launch(struct move *v, struct module *m, int entry, struct stridec_la
     enum kernel_direction direction = v->job.direction;
     int word = m->plan.words[entry];
     int64_t blocks = launch_grid(&m->plan.way[direction], word, (a->end - a->begin) / word);
-    if (last && launch_tells(blocks))
-        a->done = stream_flag(v->device, v->stream, &a->ended), a->ticket = STREAM_DONE;
+    if (last) launch_flag(v->device, v->stream, blocks, &a->done, &a->ticket, &a->ended);
     const struct launch l = {m, direction, entry, blocks, a, sizeof *a, a->done};
     return launch_enqueue(&l, v->stream, &v->launches);
 }

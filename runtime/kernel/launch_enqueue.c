@@ -3,10 +3,17 @@
 #include "base/log.h"
 #include "kernel_internal.h"
 
+#define FLAGGED_BLOCKS 128   /* the most of a launch that ends soon */
+
 int64_t launch_limit(int64_t blocks)
 {
     int64_t limit = env_get()->sm_limit;
     return limit && blocks > limit ? limit : blocks;
+}
+
+void launch_flag(struct device *d, struct stream *s, int64_t blocks, uint64_t *done, uint64_t *ticket, uint64_t *ended)
+{
+    if (blocks <= FLAGGED_BLOCKS) *done = stream_flag(d, s, ended), *ticket = STREAM_DONE;
 }
 
 int launch_enqueue(const struct launch *l, struct stream *s, int *launches)
@@ -28,7 +35,6 @@ int launch_enqueue(const struct launch *l, struct stream *s, int *launches)
         r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
                                          NULL);
     ++*launches;
-    s->flagged = false;
     if (r == CUDA_SUCCESS && l->flagged) stream_flagged(s);
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))

@@ -70,6 +70,6 @@ int launch_numbers_flagged(struct kernel *k, struct device *d, struct stream *s,
     a.patience = device_us_to_clocks(d, MARKS_PATIENCE_US);
     a.bytes = job->end;
     a.blocks = (uint32_t)((job->end + block_bytes(m, a.job) - 1) / block_bytes(m, a.job));
-    if (launch_tells(a.blocks)) a.done = stream_flag(d, s, &a.ended), a.ticket = STREAM_DONE;
+    launch_flag(d, s, a.blocks, &a.done, &a.ticket, &a.ended);
     return launch_enqueue(&(struct launch){m, job->direction, ENTRY_FLAGGED, a.blocks, &a, 0, a.done}, s, launches);
 }

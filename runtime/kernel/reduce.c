@@ -52,6 +52,6 @@ int reduce_move(struct device *d, struct stream *s, const struct reduce_job *job
                                .words = words_of(job), .rows = (uint32_t)job->rows, .op = job->op, .all = job->all};
     int64_t blocks = launch_grid(&m->plan.way[0], m->plan.way[0].word, a.words ? a.words : a.count);
     if (blocks > INT32_MAX) blocks = INT32_MAX;
-    if (launch_tells(blocks)) a.done = stream_flag(d, s, &a.ended), a.ticket = STREAM_DONE;
+    launch_flag(d, s, blocks, &a.done, &a.ticket, &a.ended);
     return launch_enqueue(&(struct launch){m, KERNEL_PACK, 0, blocks, &a, sizeof a, a.done}, s, launches);
 }

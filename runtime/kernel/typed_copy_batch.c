@@ -95,7 +95,7 @@ int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, stru
     else if (put_list(l, b, d, s, &a, launches))
         return -1;
     int64_t blocks = launch_limit(a.blocks);
-    if (launch_tells(blocks)) a.done = stream_flag(d, s, &a.ended), a.ticket = STREAM_DONE;
+    launch_flag(d, s, blocks, &a.done, &a.ticket, &a.ended);
     size_t bytes = offsetof(struct stridec_links, job) + (a.list ? 0 : (size_t)l->n * sizeof *l->job);
     const struct launch one = {l->module, KERNEL_PACK, entry, blocks, &a, bytes, a.done};
     int result = launch_enqueue(&one, s, launches);

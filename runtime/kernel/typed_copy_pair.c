@@ -143,8 +143,7 @@ static int64_t launch(const struct move *v, struct device *d, struct stream *s, 
     int64_t blocks = launch_grid(&plan->way[0], word, bytes / word);
     for (int i = 0; i < 2; i++) a[i].end = a[i].begin + bytes;
     a[0].packed = v->alike && a[0].begin == a[1].begin;
-    if (launch_tells(blocks) && at + bytes == end)
-        a[1].done = stream_flag(d, s, &a[1].ended), a[1].ticket = STREAM_DONE;
+    if (at + bytes == end) launch_flag(d, s, blocks, &a[1].done, &a[1].ticket, &a[1].ended);
     size_t size = set_argument(v, word, a, argument);
     const struct launch l = {v->module, KERNEL_PACK, entry, blocks, argument, size, a[1].done};
     return launch_enqueue(&l, s, launches) ? -1 : bytes;

@@ -34,9 +34,7 @@ bool channel_device_able(struct device *d)
 static bool clear(struct device *d, CUdeviceptr at, size_t bytes)
 {
     if (device_enter(d)) return false;
-    struct stream *s = stream_get(d);
-    bool ok = s && driver_get()->cuMemsetD8Async(at, 0, bytes, stream_use(s)) == CUDA_SUCCESS && !stream_wait(d, s);
-    if (s) stream_put(d, s);
+    bool ok = stream_zero(d, at, bytes) == CUDA_SUCCESS;
     device_leave(d);
     return ok;
 }
@@ -174,7 +172,7 @@ void channel_move_first(struct channel *c)
     scratch_end(&scratch);
     if (s) c->failed |= stream_wait(c->device, s) != 0;
     typed_copy_end(&batch);
-    if (s) stream_put(c->device, s);
+    stream_put(c->device, s);
     device_leave(c->device);
 }
 

@@ -1,9 +1,8 @@
 /* progress_thread.c: a thread that looks after refused offers: it sleeps on a word of the own file. */
 #include "progress_thread.h"
+#include "base/thread.h"
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +17,7 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value)
     syscall(SYS_futex, word, op, value, NULL, NULL, 0);   /* woken for nothing, it looks again */
 }
 
-static void *attend(void *arg)
+static void *run(void *arg)
 {
     _Atomic uint32_t *word = &node_own()->refusals;
     for (;;) {
@@ -29,24 +28,14 @@ static void *attend(void *arg)
     }
 }
 
-/* Signals are the application's threads' business. */
-static bool begin(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool begun = !pthread_create(&thread, NULL, attend, (void *)(uintptr_t)atomic_load(&ended));
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return begun;
-}
-
 bool progress_thread_start(void (*serve)(void))
 {
     if (atomic_load_explicit(&running, memory_order_acquire)) return true;
     pthread_mutex_lock(&lock);
     if (!atomic_load(&running)) {
         answer = serve;   /* the same at each start */
-        atomic_store_explicit(&running, begin(), memory_order_release);
+        bool begun = !thread_start(&thread, 0, run, (void *)(uintptr_t)atomic_load(&ended));
+        atomic_store_explicit(&running, begun, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     return atomic_load(&running);

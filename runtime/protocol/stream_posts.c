@@ -4,11 +4,10 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/spinlock.h"
+#include "base/thread.h"
 #include "observe/stats.h"
 #include "pack/typed_buffer.h"
 #include "rndv_recv.h"
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -144,7 +143,7 @@ static void rest(int64_t idle_ns)
     nanosleep(&(struct timespec){.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS}, NULL);
 }
 
-static void *attend(void *arg)
+static void *run(void *arg)
 {
     struct post *list = NULL;
     int64_t found = stats_now();
@@ -162,15 +161,10 @@ static void *attend(void *arg)
     return NULL;
 }
 
-/* Signals are the application's threads' business. */
-static bool run(void)
+static bool thread_runs(void)
 {
-    sigset_t all, before;
-    sigfillset(&all);
     pthread_mutex_lock(&lock);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (!running) running = !pthread_create(&thread, NULL, attend, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!running) running = !thread_start(&thread, 0, run, NULL);
     bool runs = running;
     pthread_mutex_unlock(&lock);
     return runs;
@@ -206,7 +200,7 @@ struct post *post_new(const struct channel_call *call, struct layout *l, struct 
     p->request = MPI_REQUEST_NULL;
     p->packed = mempool_get(d, BUFFER_PINNED, (size_t)bytes);
     p->done = word_get(d);
-    if (!p->packed || !p->done || !request_of(p) || !run()) return post_free(p), NULL;
+    if (!p->packed || !p->done || !request_of(p) || !thread_runs()) return post_free(p), NULL;
     if (l->kernel) kernel_wait_for(l->kernel, bytes);
     return p;
 }
