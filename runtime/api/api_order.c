@@ -178,7 +178,7 @@ static int sort_starts(struct order *o, int n, const MPI_Request requests[])
 static bool enqueues(const struct order *o, const struct channel *c)
 {
     enum channel_state state = channel_state(c);
-    return state == CHANNEL_BOUND || (state == CHANNEL_POSTED && !o->hosts && channel_message(c) != MESSAGE_LATER);
+    return state == CHANNEL_BOUND || (state == CHANNEL_POSTED && !o->hosts && channel_message(c) != MESSAGE_STARTED);
 }
 
 /* Moves the channels that the stream carries to the front; all keep their order. Returns their number. */
@@ -239,7 +239,7 @@ static bool start_plain(void)
     for (struct channel *c; ok && (c = channels_next_plain());) {
         MPI_Request request = channel_request(c);
         ok = start_by_mpi(1, &request);
-        channel_set_message(c, MESSAGE_LATER);
+        channel_set_message(c, MESSAGE_STARTED);
     }
     return ok;
 }
@@ -308,7 +308,7 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
     for (int i = 0; i < n; i++) {
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
-        bool later = c && enqueues(o, c) && channel_message(c) != MESSAGE_FIRST;
+        bool later = c && enqueues(o, c) && channel_message(c) != MESSAGE_PENDING;
         if (o->captured && !later) return cannot_capture("it was started outside of the graph");
         for (unsigned turn = 0; c && channel_unsettled(c); turn++)
             if (!carry_on(c, turn)) return STRIDEC_FAILED;

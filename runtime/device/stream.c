@@ -261,8 +261,7 @@ CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticke
 void device_warm_up(struct device *d)
 {
     struct stream *two[2] = {stream_get(d), NULL};
-    uint64_t ticket;
-    if (two[0]) stream_late_flag(d, two[0], &ticket);
+    if (two[0]) flags_of(d);
     two[1] = stream_get(d);
     for (int i = 0; i < 2; i++) stream_put(d, two[i]);
 }

@@ -103,7 +103,7 @@ bool launch_graph(struct module *m, const struct launch *l, const CUDA_KERNEL_NO
     if (!g || !has(g, l, kernel)) {
         r = prepare(driver, &g, kernel, s->priority);
         if (r == CUDA_SUCCESS) hold(g, l, kernel);
-        atomic_store_explicit(&all->key[at], r == CUDA_SUCCESS ? key : 0, memory_order_relaxed);
+        atomic_store_explicit(&all->key[at], key, memory_order_relaxed);
     }
     if (r == CUDA_SUCCESS) r = driver->cuGraphLaunch(g->exec, stream_use(s));
     atomic_store_explicit(&all->stream[at], s->number + 1, memory_order_relaxed);

@@ -10,14 +10,20 @@
 
 #define START_NS INT64_C(10000000000)   /* how long a rank of the node may be in MPI_Init after the first greeting */
 
-/* The answer in the second slot of an offer (struct slot, turn). */
-enum answer {
-    ANSWER_NONE,
-    ANSWER_YES,          /* the receiver reads the data; the slot now tells of its flag */
-    ANSWER_NO,
-    ANSWER_BOUND,        /* the sender reaches that flag */
-    ANSWER_UNREACHED,
-    ANSWER_SEEN          /* the receiver needs the slots no longer */
+/* The state of a handshake, in the second slot of an offer (struct slot, turn); the two write it by turns:
+ *
+ *    NONE -- receiver: answer --> NO
+ *                             --> YES -- sender: progress_send --> BOUND     -- receiver: progress_receive --> SEEN
+ *                                                              --> UNREACHED -- receiver: progress_receive --> SEEN
+ *
+ * The sender gives the slots back at NO and SEEN. */
+enum handshake {
+    HANDSHAKE_NONE,
+    HANDSHAKE_NO,          /* the receiver can't read the data */
+    HANDSHAKE_YES,         /* it can; the slot now tells of its flag */
+    HANDSHAKE_BOUND,       /* the sender reaches that flag */
+    HANDSHAKE_UNREACHED,
+    HANDSHAKE_SEEN         /* the receiver needs the slots no longer */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards the table, and binding */
@@ -243,7 +249,7 @@ static const char *offer(struct channel *c)
     o->slot->bytes = c->bytes, o->slot->count = c->call.count, o->slot->extent = l->extent;
     struct slot *second = second_of(node_own(), (uint32_t)(o->slot - node_own()->slot));
     rndv_describe(second, c->device, &flag, c->own, 0);
-    atomic_store_explicit(&second->turn, ANSWER_NONE, memory_order_release);
+    atomic_store_explicit(&second->turn, HANDSHAKE_NONE, memory_order_release);
     return NULL;
 }
 
@@ -274,7 +280,7 @@ bool channel_unsettled(const struct channel *c)
     enum channel_message message = c->message;
     bool mpis = state == CHANNEL_PLAIN || state == CHANNEL_POSTED;
     return state == CHANNEL_QUEUED || state == CHANNEL_GREETED ||
-           (mpis && (message == MESSAGE_FIRST || message == MESSAGE_STARTING));
+           (mpis && (message == MESSAGE_PENDING || message == MESSAGE_STARTING));
 }
 
 /* Returns true if an earlier message that the MPI may match instead is not settled. Caller holds `lock`. */
@@ -292,7 +298,7 @@ void channel_begin(struct channel *c)
     struct peer *p = fresh && !none ? partner(c) : NULL;
     pthread_mutex_lock(&lock);
     c->number = ++greetings;
-    c->message = MESSAGE_FIRST;
+    c->message = MESSAGE_PENDING;
     if (fresh && none) {
         c->nothing = true;
         bound(c);
@@ -352,7 +358,7 @@ static void answer(struct channel *c)
     const char *why = !flag ? "the sender can't offer its memory" : c->why;
     if (!why && device_enter(c->device)) why = "the device can't be used";
     else if (!why) why = accept(c, &c->peer->file->slot[c->greeting.slot], flag), device_leave(c->device);
-    if (flag) atomic_store_explicit(&flag->turn, why ? ANSWER_NO : ANSWER_YES, memory_order_release);
+    if (flag) atomic_store_explicit(&flag->turn, why ? HANDSHAKE_NO : HANDSHAKE_YES, memory_order_release);
     if (why) plain(c, why);
     else c->answered = true;
 }
@@ -363,9 +369,9 @@ static void progress_receive(struct channel *c)
     if (!c->answered && PMPI_Test(&c->greeting_request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there) answer(c);
     if (!c->answered || c->state != CHANNEL_GREETED) return;
     int64_t turn = atomic_load_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, memory_order_acquire);
-    if (turn != ANSWER_BOUND && turn != ANSWER_UNREACHED) return;
-    atomic_store_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, ANSWER_SEEN, memory_order_release);
-    if (turn == ANSWER_UNREACHED) {
+    if (turn != HANDSHAKE_BOUND && turn != HANDSHAKE_UNREACHED) return;
+    atomic_store_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, HANDSHAKE_SEEN, memory_order_release);
+    if (turn == HANDSHAKE_UNREACHED) {
         plain(c, "the sender can't reach the receiver's flag");
     } else {
         channel_move_first(c);
@@ -386,23 +392,23 @@ static bool reach(struct channel *c, const struct slot *flag)
 static void progress_send(struct channel *c)
 {
     struct slot *flag = second_of(node_own(), c->greeting.slot);
-    int64_t turn = flag ? atomic_load_explicit(&flag->turn, memory_order_acquire) : ANSWER_NO;
+    int64_t turn = flag ? atomic_load_explicit(&flag->turn, memory_order_acquire) : HANDSHAKE_NO;
     int sent = 0;
-    if (turn == ANSWER_NONE) return;
+    if (turn == HANDSHAKE_NONE) return;
     if (PMPI_Test(&c->greeting_request, &sent, MPI_STATUS_IGNORE) != MPI_SUCCESS || !sent) return;
-    bool reached = turn == ANSWER_YES && reach(c, flag);
-    if (turn == ANSWER_NO) offer_end(c);
-    if (turn == ANSWER_YES)
-        atomic_store_explicit(&flag->turn, reached ? ANSWER_BOUND : ANSWER_UNREACHED, memory_order_release);
+    bool reached = turn == HANDSHAKE_YES && reach(c, flag);
+    if (turn == HANDSHAKE_NO) offer_end(c);
+    if (turn == HANDSHAKE_YES)
+        atomic_store_explicit(&flag->turn, reached ? HANDSHAKE_BOUND : HANDSHAKE_UNREACHED, memory_order_release);
     if (reached) bound(c);
-    else plain(c, c->why ? c->why : turn == ANSWER_YES ? "the receiver's flag is out of reach"
+    else plain(c, c->why ? c->why : turn == HANDSHAKE_YES ? "the receiver's flag is out of reach"
                                                        : "the receiver can't read it");
 }
 
 static bool seen(const struct channel *c)
 {
     const struct slot *flag = c->offer ? second_of(node_own(), c->greeting.slot) : NULL;
-    return flag && atomic_load_explicit(&flag->turn, memory_order_acquire) == ANSWER_SEEN;
+    return flag && atomic_load_explicit(&flag->turn, memory_order_acquire) == HANDSHAKE_SEEN;
 }
 
 bool channels_progress(const struct channel *c)
@@ -424,7 +430,7 @@ struct channel *channels_next_plain(void)
     struct channel *c, *next, *found = NULL;
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, table, c, next) {
-        bool first = channel_is_hosts(c) && c->message == MESSAGE_FIRST;
+        bool first = channel_is_hosts(c) && c->message == MESSAGE_PENDING;
         if (first && (!found || c->number < found->number) && !must_wait(c)) found = c;
     }
     if (found) found->message = MESSAGE_STARTING;
@@ -439,7 +445,7 @@ struct channel **channels_started(struct scratch *s, CUstream stream, bool captu
     list = scratch_get(s, ((size_t)more + HASH_COUNT(table)) * sizeof *list);
     *n = 0;
     HASH_ITER(hh, table, c, next) {
-        bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_LATER && !c->call.sends && !c->nothing;
+        bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED && !c->call.sends && !c->nothing;
         if (list && there && !c->moved && c->stream == stream && c->captured == captured) list[(*n)++] = c;
     }
     pthread_mutex_unlock(&lock);

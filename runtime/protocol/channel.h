@@ -40,6 +40,10 @@ struct channel;
 /* Returns the channel of a noted request, or NULL. */
 struct channel *channel_of(MPI_Request request);
 MPI_Request channel_request(const struct channel *c);
+/*    NEW -- channel_begin --> QUEUED -- channels_progress --> GREETED
+ *                         --> GREETED -- channels_progress --> BOUND, if both can; else PLAIN
+ *                         --> BOUND (MPI_PROC_NULL), PLAIN (a partner of another node, or without stridec)
+ *    PLAIN -- channel_post, after the first message to another node --> POSTED */
 enum channel_state {
     CHANNEL_NEW,
     CHANNEL_QUEUED,    /* the partner will be greeted when earlier messages that the MPI may match are settled */
@@ -52,9 +56,9 @@ enum channel_state channel_state(const struct channel *c);
 /* The message of a channel: from stridec_start_on to stridec_wait_on it is under way. */
 enum channel_message {
     MESSAGE_NONE,
-    MESSAGE_FIRST,     /* it binds; or the MPI has not started it yet */
+    MESSAGE_PENDING,   /* its channel binds; or the MPI has not started it yet */
     MESSAGE_STARTING,  /* some thread starts it by the MPI */
-    MESSAGE_LATER,
+    MESSAGE_STARTED,
     MESSAGE_POSTED     /* in stream order, of CHANNEL_POSTED */
 };
 enum channel_message channel_message(const struct channel *c);
@@ -83,8 +87,8 @@ void channel_begin(struct channel *c);
 bool channel_unsettled(const struct channel *c);
 /* Lets all channels that bind make progress. Returns false if the partner of `c` (may be NULL) has ended. */
 bool channels_progress(const struct channel *c);
-/* Returns a plain channel whose message the caller starts by the MPI, and then sets to MESSAGE_LATER; NULL if there is
- * none now. */
+/* Returns a plain channel whose message the caller starts by the MPI, and then sets to MESSAGE_STARTED; NULL if there
+ * is none now. */
 struct channel *channels_next_plain(void);
 /* Returns bound receives that were started on the stream, while it was captured or not, and are not moved yet:
  * a list in s, with room for `more`; sets *n. NULL without memory. */

@@ -96,7 +96,7 @@ struct flags {
     struct device *device;
     CUstream stream;
     struct scratch *scratch;   /* of the call */
-    bool shared;          /* a partner is another process on this GPU */
+    bool by_driver;       /* no kernel may wait: a partner is another process on this GPU */
     int sets, waits;
     uint64_t *set, *wait, *begin;   /* begin: of `exchange` */
 };
@@ -118,7 +118,7 @@ static int launch_flags(const struct flags *f)
 {
     uint64_t at[GEN_FLAGS_MOST];
     struct stream s = stream_foreign(f->stream);
-    if (f->shared || f->sets + f->waits > GEN_FLAGS_MOST) return 1;
+    if (f->by_driver || f->sets + f->waits > GEN_FLAGS_MOST) return 1;
     memcpy(at, f->set, (size_t)f->sets * sizeof *at);
     memcpy(at + f->sets, f->wait, (size_t)f->waits * sizeof *at);
     return typed_copy_flags(f->device, &s, at, f->sets, f->waits);
@@ -165,7 +165,7 @@ void channel_move_first(struct channel *c)
     if (device_enter(c->device)) return;
     struct stream *s = stream_get(c->device);
     struct scratch scratch;
-    struct flags told = {.device = c->device, .scratch = &scratch, .shared = true, .sets = 1, .set = &c->other};
+    struct flags told = {.device = c->device, .scratch = &scratch, .by_driver = true, .sets = 1, .set = &c->other};
     scratch_begin(&scratch);
     if (s) c->failed = typed_copy_move(&batch, c->device, s, &c->job, 1, &launches) != 0;
     if (s) told.stream = stream_use(s), c->failed |= flags_flush(&told) != 0;
@@ -186,7 +186,7 @@ static bool flags_begin(struct flags *f, struct scratch *scratch, struct channel
         const struct channel *c = channels[i];
         if (c->nothing) continue;
         f->device = c->device;
-        f->shared |= !c->peer->self && !ipc_cache_other_gpu(c->flag);
+        f->by_driver |= !c->peer->self && !ipc_cache_other_gpu(c->flag);
     }
     f->set = scratch_get(scratch, bytes), f->wait = scratch_get(scratch, bytes);
     f->begin = scratch_get(scratch, bytes);
@@ -223,7 +223,7 @@ static int exchange(struct flags *f, struct channel *const channels[], int n, bo
         else if (!c->nothing && c->call.sends) f->wait[w.ends++] = c->own;
         if (c->untold) f->begin[w.begins++] = c->other;
     }
-    if (!many || f->shared) return 1;
+    if (!many || f->by_driver) return 1;
     w.ended = ready[0] + sizeof(uint32_t);
     return typed_copy_exchange(f->device, &s, jobs, many, &w);
 }
@@ -244,8 +244,8 @@ static int await_receives(struct flags *f, struct channel *const channels[], int
     return result;
 }
 
-/* Moves, and sets flags, each by what suits it. */
-static int in_turns(struct flags *f, struct channel *const channels[], int n)
+/* Moves by the kernels that suit the receives, then sets and waits for flags. */
+static int move_then_answer(struct flags *f, struct channel *const channels[], int n)
 {
     struct channel *receives[JOBS_MOST] = {NULL};
     int many = 0, result = 0;
@@ -263,13 +263,15 @@ static int in_turns(struct flags *f, struct channel *const channels[], int n)
     return result ? result : flags_flush(f);
 }
 
+/* Enqueues by the fewest kernels that can: one that waits, moves and answers, for short messages; one that waits, then
+ * one that moves and answers; or one that waits, those that move, and one that answers. */
 static int wait_entered(struct flags *f, struct channel *const channels[], int n)
 {
     int result = exchange(f, channels, n, true);
     if (result > 0) {
         result = await_receives(f, channels, n);
         if (!result) result = exchange(f, channels, n, false);
-        if (result > 0) result = in_turns(f, channels, n);
+        if (result > 0) result = move_then_answer(f, channels, n);
     }
     for (int i = 0; i < n; i++) {
         if (moves(channels[i])) channels[i]->moved = true;
@@ -320,7 +322,7 @@ int channels_start(struct channel *const channels[], int n, CUstream stream, boo
     for (int i = 0; i < n && !result; i++) {
         struct channel *c = channels[i];
         c->untold = together && !c->nothing && c->call.sends;
-        c->stream = stream, c->captured = captured, c->message = c->post ? MESSAGE_POSTED : MESSAGE_LATER;
+        c->stream = stream, c->captured = captured, c->message = c->post ? MESSAGE_POSTED : MESSAGE_STARTED;
     }
     return result;
 }
