@@ -245,6 +245,7 @@ static bool on_device(const struct origin *o)
 struct recent {
     struct device *device;
     struct allocation alloc;
+    unsigned after;   /* the one that was found after it the last time */
 };
 struct recents {
     unsigned used;         /* all others are free */
@@ -298,12 +299,22 @@ static bool ask_allocation(const struct driver *driver, struct device *d, const 
     return told && !pool && mapping_locate(d, p, a);
 }
 
-/* Begins at the one found last: messages of several allocations ask about them in the same order each time. */
+static bool recent_is(struct recents *r, unsigned at, const void *p)
+{
+    if (!alloc_contains(&r->of[at].alloc, p)) return false;
+    if (at != r->last) r->of[r->last].after = at;
+    r->last = at;
+    return true;
+}
+
+/* Messages of several allocations ask about them in the same order each time. */
 static struct recent *recent_around(const void *p)
 {
     struct recents *r = recents;
-    for (unsigned i = 0, at = r ? r->last : 0; r && i < r->used; i++, at = at + 1 < r->used ? at + 1 : 0)
-        if (alloc_contains(&r->of[at].alloc, p)) return r->last = at, &r->of[at];
+    if (!r) return NULL;
+    if (recent_is(r, r->last, p) || recent_is(r, r->of[r->last].after, p)) return &r->of[r->last];
+    for (unsigned at = 0; at < r->used; at++)
+        if (recent_is(r, at, p)) return &r->of[at];
     return NULL;
 }
 
@@ -324,7 +335,7 @@ static void recents_add(struct device *d, const struct allocation *a)
     if (!r) return;
     for (struct recent *m = r->of; m < r->of + r->used; m++)
         if (m->alloc.start < a->start + a->span && a->start < m->alloc.start + m->alloc.span) *m = (struct recent){0};
-    r->of[r->next++ % RECENT_COUNT] = (struct recent){d, *a};
+    r->of[r->next++ % RECENT_COUNT] = (struct recent){d, *a, 0};
     if (r->used < RECENT_COUNT) r->used++;
 }
 

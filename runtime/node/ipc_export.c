@@ -207,18 +207,34 @@ static struct {
         struct device *device;
         bool shared;
         struct ipc_export export;
+        unsigned after;     /* the one that was found after it the last time */
     } of[LATELY];
 } lately;
+
+static bool lately_is(unsigned at, const struct device *d, const struct ipc_export *e)
+{
+    const struct lately *l = &lately.of[at];
+    if (l->device != d || l->export.id != e->id || l->export.start != e->start) return false;
+    if (at != lately.found) lately.of[lately.found].after = at;
+    lately.found = at;
+    return true;
+}
+
+/* Returns the allocation, or NULL. A message asks for its allocations in the same order each time. */
+static const struct lately *lately_find(const struct device *d, const struct ipc_export *e)
+{
+    if (lately_is(lately.found, d, e) || lately_is(lately.of[lately.found].after, d, e))
+        return &lately.of[lately.found];
+    for (unsigned at = 0; at < lately.used; at++)
+        if (lately_is(at, d, e)) return &lately.of[at];
+    return NULL;
+}
 
 /* Returns true if it is known whether CUDA shares e's allocation: sets *shared, and *e if it does. */
 static bool share_recent(const struct device *d, struct ipc_export *e, bool *shared)
 {
-    const struct lately *same = NULL;
     spinlock_enter(&lately.spin_lock);
-    for (unsigned i = 0, at = lately.found; i < lately.used && !same; i++, at = at + 1 < lately.used ? at + 1 : 0) {
-        const struct lately *l = &lately.of[at];
-        if (l->device == d && l->export.id == e->id && l->export.start == e->start) lately.found = at, same = l;
-    }
+    const struct lately *same = lately_find(d, e);
     if (same) *shared = same->shared;
     if (same && same->shared) *e = same->export;
     spinlock_leave(&lately.spin_lock);
@@ -228,7 +244,7 @@ static bool share_recent(const struct device *d, struct ipc_export *e, bool *sha
 static void remember(struct device *d, const struct ipc_export *e, bool shared)
 {
     spinlock_enter(&lately.spin_lock);
-    lately.of[lately.next++ % LATELY] = (struct lately){d, shared, *e};
+    lately.of[lately.next++ % LATELY] = (struct lately){d, shared, *e, 0};
     if (lately.used < LATELY) lately.used++;
     spinlock_leave(&lately.spin_lock);
 }
