@@ -17,7 +17,7 @@
 
 int main(int argc, char **argv)
 {
-    /* By hand last: it receives contiguous messages of 32 bytes, and is sent no brief descriptors from then on
+    /* By hand last: it receives contiguous messages of 32 bytes, and is sent no short RTS headers from then on
      * (runtime/protocol/rts_short.h). */
     static const struct way *const ways[] = { &way_isend, &way_neighbor, &way_persistent, &way_stream,
                                               &way_graph, &way_kernel, &way_kernel_graph, &way_link, &way_link_read,

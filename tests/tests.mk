@@ -51,7 +51,7 @@ check:
 check-quick: all sim mpi-tests unit-tests
 	QUICK=1 CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
 
-# The life of a message from memory to memory, in Promela: all orders of its steps, by spin. `make check` does it too.
+# The life of a zero-copy message, in Promela: all orders of its steps, by spin. `make check` does it too.
 model:
 	CC='$(CC)' tests/model/run.sh
 

@@ -11,7 +11,7 @@ enum env_engine { ENV_ENGINE_AUTO, ENV_ENGINE_KERNEL, ENV_ENGINE_COPY };
 /* Says what a value of STRIDEC_TRANSPORT allows. `always`: wherever it is possible, whatever the tuned table says. */
 struct transport_ways {
     bool by_table;                    /* the tuned table alone selects */
-    bool zerocopy, zerocopy_always;   /* messages of a node go from memory to memory */
+    bool zerocopy, zerocopy_always;   /* messages of a node go zero-copy */
     bool chunks, chunks_always;       /* messages between nodes go in chunks, if all ranks can (pipeline.h) */
     enum { PACKED_BY_TABLE, PACKED_DEVICE, PACKED_ONESHOT, PACKED_STAGED } packed;   /* where packed bytes lie */
 };

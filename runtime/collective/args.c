@@ -283,8 +283,8 @@ static bool open_persistent(struct args_set *o)
                         .reuse = REUSE_LATER, .synchronous = o->synchronous};
     if (!o->sends || !(o->persist_send = send_plan(&m))) return false;
     args_as_is(p);
-    p->use = (void *)(uintptr_t)persistent_send_descriptor(o->persist_send),
-    p->use_count = persistent_send_descriptor_count(o->persist_send, &p->use_type);
+    p->use = (void *)(uintptr_t)persistent_send_rts(o->persist_send),
+    p->use_count = persistent_send_rts_count(o->persist_send, &p->use_type);
     return true;
 }
 

@@ -20,7 +20,7 @@
 /* The blocking calls of one kind and size, or the calls for persistent requests. */
 struct calls {
     unsigned number;      /* of calls so far */
-    bool on;              /* they go from memory to memory */
+    bool on;              /* they go zero-copy */
     bool used;            /* one since the last vote was quicker so (gains) */
     unsigned resume;      /* on, but the ones before this number are the MPI's (exchange_went) */
 };
@@ -49,7 +49,7 @@ struct exchange {
     struct neighbor_topology *edges;   /* NULL: not made yet */
     struct calls calls[EXCHANGE_NONBLOCKING][EXCHANGE_KINDS][CLASSES];   /* by enum exchange_form */
     struct later later;
-    uint64_t later_on[LATER_WORDS];   /* nonblocking calls that go from memory to memory */
+    uint64_t later_on[LATER_WORDS];   /* nonblocking calls that go zero-copy */
     unsigned barriers;    /* so far */
     /* The call under way. */
     enum exchange_form form;
@@ -205,7 +205,7 @@ bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm com
     return x->due;
 }
 
-/* Returns true if calls with arguments of this way are quicker from memory to memory. Device memory that a CUDA-aware
+/* Returns true if calls with arguments of this way are quicker zero-copy. Device memory that a CUDA-aware
  * MPI takes: two H200s, Open MPI 4.1 with CUDA, 1 KiB to 4 MiB: all kinds, blocking, 9 to 26 us, by the MPI 10 to 36.
  * Among more ranks the MPI's Bcast may go by a tree, where here all read the root's memory. Reductions of 4 MiB: 50 to
  * 58 us, by the MPI 6,600 to 10,400, which adds on the host. */
@@ -215,7 +215,7 @@ static bool gains(const struct exchange *x, enum arg_way way)
     return way == WAY_BOUNCE || (way == WAY_PASS && passes);
 }
 
-/* Switches the nonblocking calls: of those made since the last vote the ones go from memory to memory that were
+/* Switches the nonblocking calls: of those made since the last vote the ones go zero-copy that were
  * quicker so on one rank, and unready on none. Returns true if any does. */
 static bool switch_later(struct exchange *x, const struct later *all)
 {
@@ -228,8 +228,8 @@ static bool switch_later(struct exchange *x, const struct later *all)
     return any;
 }
 
-/* All ranks vote alike, and make the graph alike. *quicker: by this rank; then, whether the call goes from memory to
- * memory. Returns the MPI's code. */
+/* All ranks vote alike, and make the graph alike. *quicker: by this rank; then, whether the call goes zero-copy
+ *. Returns the MPI's code. */
 static int vote(struct exchange *x, MPI_Comm comm, bool *quicker)
 {
     struct ballot mine = {.later = x->later, .flags = *quicker ? QUICKER : 0}, all = {.flags = 0};
@@ -326,7 +326,7 @@ static bool take_rooted(struct args_set *o, enum exchange_kind kind)
     return true;
 }
 
-/* Returns the communicator's state if the call goes from memory to memory, else NULL. */
+/* Returns the communicator's state if the call goes zero-copy, else NULL. */
 static struct exchange *agreed(const struct args_set *o)
 {
     struct exchange *x = exchange_counted && o->comm != MPI_COMM_NULL ? state_of(o->comm) : NULL;

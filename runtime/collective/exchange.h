@@ -1,4 +1,4 @@
-/* exchange.h: collectives among the ranks of a node, from memory to memory: edge by edge, as neighborhoods go
+/* exchange.h: collectives among the ranks of a node, zero-copy: edge by edge, as neighborhoods go
  * (neighbor_exchange.h), in a communicator's complete graph.
  *
  * All ranks of a call must choose alike, and one that passes host memory can't know that another one passes device
@@ -7,7 +7,7 @@
  *
  * Blocking calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1, 2, 4,
  * 8, ... 64, 128, 192, ... the ranks vote: if one of them gains, or has since the vote before, this and the next calls
- * go from memory to memory, until the next vote. Each call that makes a persistent request votes.
+ * go zero-copy, until the next vote. Each call that makes a persistent request votes.
  *
  * A nonblocking call may not wait, so it can't vote. The votes of the other calls, and of MPI_Barrier number 1, 2, 4,
  * 8, ... 64, 128, 192, ..., decide on nonblocking calls too: by what the ranks passed to those since the last vote.
@@ -49,7 +49,7 @@ int64_t exchange_bytes_at(int root, MPI_Comm comm, MPI_Count count, MPI_Datatype
 /* Returns true if all ranks of comm are on the node and run stridec, as far as all ranks know it. */
 bool exchange_possible(MPI_Comm comm);
 /* Counts a call of the program on such a communicator, with pieces of at least EXCHANGE_LEAST bytes. Returns true if
- * exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
+ * exchange_take is to be called: the ranks vote, or the call goes zero-copy. */
 bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm comm, int64_t bytes);
 /* Does an MPI_Barrier, by a vote if it is time and the program's, else by `barrier`. */
 int exchange_barrier(MPI_Comm comm, bool is_mpis, int (*barrier)(MPI_Comm comm));
@@ -61,7 +61,7 @@ int exchange_run(struct args_set *o, MPI_Request *request);
 
 /* Parts of exchange_take and exchange_run, for reductions. */
 
-/* Votes if it is time. Returns the complete graph if the call goes from memory to memory, else NULL. */
+/* Votes if it is time. Returns the complete graph if the call goes zero-copy, else NULL. */
 struct neighbor_topology *exchange_agreed(const struct args_set *o);
 #define EXCHANGE_NONE (-1)
 #define EXCHANGE_ALL (-2)
@@ -82,7 +82,7 @@ extern _Thread_local bool exchange_counted;
  * the arguments. The program may make such a call again, which is not counted. */
 int exchange_unbegun(MPI_Comm comm, int rc);
 int exchange_ended(MPI_Comm comm, int rc);
-/* Returns the number of calls so far that went from memory to memory (for tests). */
+/* Returns the number of calls so far that went zero-copy (for tests). */
 long stridec_exchanges(void);
 /* Frees what is known of communicators, at MPI_Finalize. */
 void exchange_finish(void);

@@ -1,7 +1,7 @@
 /* exchange_reduce.h: reductions on device memory among the ranks of a node, by kernels: those whose ranks have agreed
  * on it (exchange.h).
  *
- * Each rank reduces a share of the elements. All ranks send it their pieces of the share, from memory to memory; they
+ * Each rank reduces a share of the elements. All ranks send it their pieces of the share, zero-copy; they
  * become the rows of a buffer, in the order of the ranks, and one kernel reduces the rows (kernel/reduce.h). The result
  * goes to whoever gets it. So each element is computed once, in the order of the ranks: all ranks get the same bits.
  * Long vectors go in rounds, since the buffer is bounded.

@@ -163,7 +163,7 @@ static void fill_header(struct neighbor_exchange *x, struct edge *e, struct edge
     e->rndv = goes ? rndv_send_to(e->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_header){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->rndv ? EDGE_RNDV : EDGE_EAGER,
                               .plain = x->plain};
-    if (e->rndv) w->slot = rndv_send_descriptor(e->rndv)->slot;
+    if (e->rndv) w->slot = rndv_send_rts(e->rndv)->slot;
     if (x->failed) w->kind = EDGE_FAILED;
 }
 

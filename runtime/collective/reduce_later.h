@@ -2,7 +2,7 @@
  * agreed on it (exchange.h).
  *
  * A nonblocking reduction may wait only for the other ranks' starts of the same one. So no rank reduces for others: a
- * rank that gets a result gets all elements for it, from memory to memory (neighbor_nonblocking.c). They become the
+ * rank that gets a result gets all elements for it, zero-copy (neighbor_nonblocking.c). They become the
  * rows of a buffer, in the order of the ranks, and one kernel of its own reduces them. MPI_Iallreduce then moves more
  * than MPI_Allreduce does, from three ranks on.
  *

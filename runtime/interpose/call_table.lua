@@ -5,10 +5,10 @@ local HOW = { packed = "accelerated", staged = "staged", poll = "passed" }
 local WHY = {
   packed = "typed device buffers travel as packed bytes",
   staged = "device buffers are copied to host memory of the same layout, which the MPI sees",
-  exchange = "among the ranks of a node, if they agree, from memory to memory; else typed device buffers travel packed",
+  exchange = "among the ranks of a node, if they agree, zero-copy; else typed device buffers travel packed",
   reduce = "predefined operations among the ranks of a node, if they agree, by kernels; "
     .. "else as a copy in host memory",
-  edges = "among the ranks of a node from memory to memory, in one launch; else typed device buffers travel packed",
+  edges = "among the ranks of a node zero-copy, in one launch; else typed device buffers travel packed",
   poll = "unpacks what freed receives have brought",
 }
 io.write('#include "interpose/call_table.h"\n\nconst struct call_row call_rows[] = {\n')

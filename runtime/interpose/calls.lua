@@ -22,7 +22,7 @@
 --   synchronization) or "file" (until the call NAME with _end for _begin).
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
--- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of
+-- exchange: goes zero-copy among the ranks of a node, if these agree (collective/exchange.h): the size of
 --   a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel` the
 --   size of all that is reduced (collective/exchange_reduce.h).
 -- kernel: an expression, true if kernels do the call, and then has set rc; %s is the request, or NULL.

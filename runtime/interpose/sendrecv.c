@@ -124,7 +124,7 @@ static void half_close(struct half *h)
 static int half_send_pipelined(struct half *h, MPI_Comm comm)
 {
     if (!h->pipelined) return MPI_SUCCESS;
-    int rc = PMPI_Isend(pipeline_send_descriptor(h->pipelined), RTS_BYTES, MPI_BYTE, h->peer, h->tag, comm,
+    int rc = PMPI_Isend(pipeline_send_rts(h->pipelined), RTS_BYTES, MPI_BYTE, h->peer, h->tag, comm,
                         &h->rts_request);
     if (rc != MPI_SUCCESS) return rc;
     h->sending = h->pipelined, h->pipelined = NULL;

@@ -1,7 +1,7 @@
 /* stream_comm.c: communicators with GPU streams (MPICH's MPIX_Stream_comm_create).
  *
- * On these MPIX_Recv_enqueue and its kin receive within the MPI: they would take a descriptor (protocol/rts.h) for the
- * payload. So no descriptor takes a message's place on a communicator of which some rank has such a stream, nor on its
+ * On these MPIX_Recv_enqueue and its kin receive within the MPI: they would take an RTS header (protocol/rts.h) for the
+ * payload. So no RTS header takes a message's place on a communicator of which some rank has such a stream, nor on its
  * duplicates: messages are packed bytes there. The own stream is the communicator's attribute (stream_comm_of). */
 #include "stream_comm.h"
 #include "base/log.h"

@@ -53,7 +53,7 @@ static bool give_chunks(const struct tune_end *e)
     static const struct rts none;
     struct pipeline_send *o = pipeline_send_to(1 - e->rank, e->layout, (struct location){.device = e->device}, e->user,
                                                1);
-    PMPI_Send(o ? pipeline_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD);
+    PMPI_Send(o ? pipeline_send_rts(o) : &none, RTS_BYTES, MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD);
     bool ok = o && pipeline_send_feed(o) == 0;
     if (o) pipeline_send_end(o);
     return ok;

@@ -182,7 +182,7 @@ static bool give_rndv(const struct tune_end *e)
 {
     static const char none[SHM_SEND_MIN];
     struct rndv_send *o = post_send(e);
-    PMPI_Send(o ? (const void *)rndv_send_descriptor(o) : none, rts_bytes(e), MPI_BYTE, 1 - e->rank, TAG,
+    PMPI_Send(o ? (const void *)rndv_send_rts(o) : none, rts_bytes(e), MPI_BYTE, 1 - e->rank, TAG,
               MPI_COMM_WORLD);
     bool fed = o && rndv_send_feed(o) == 0;
     return o && rndv_send_end(o) == 0 && fed;
@@ -195,10 +195,10 @@ static bool take_rndv(const struct tune_end *e)
     MPI_Status status;
     uint32_t refusals = atomic_load(&e->peer->file->refusals);
     PMPI_Recv(&came, rts_bytes(e), MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD, &status);
-    if (!came.descriptor.bytes) return false;
+    if (!came.rts.bytes) return false;
     struct typed_buffer *p = typed_buffer_new(e->layout, e->device, e->user, 1);
     const char *packed = e->device ? NULL : came.bytes;
-    bool ok = p && rndv_recv_add_told(&recvs, &came.descriptor, packed, p, &status) == MPI_SUCCESS &&
+    bool ok = p && rndv_recv_add_told(&recvs, &came.rts, packed, p, &status) == MPI_SUCCESS &&
               rndv_recvs_run(&recvs) == 0;
     typed_buffer_close(p);
     return ok && (!e->device || refusals == atomic_load(&e->peer->file->refusals));

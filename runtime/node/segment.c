@@ -231,7 +231,7 @@ enum node_domains node_start(void)
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
     if (!peers || !patience || !own_make(rank, device) || world_rank_start()) {
-        log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
+        log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no zero-copy messages");
         node_finish();
         return NODE_NOTHING;
     }

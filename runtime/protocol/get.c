@@ -61,8 +61,8 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 void send_op_rndv(struct send_op *op, struct rndv_send *o)
 {
     op->rndv = o;
-    op->address = rndv_send_descriptor(o);
-    op->as.count = rndv_send_descriptor_count(o, &op->as.type);
+    op->address = rndv_send_rts(o);
+    op->as.count = rndv_send_rts_count(o, &op->as.type);
 }
 
 int send_op_end_rndv(struct send_op *op, MPI_Comm comm)

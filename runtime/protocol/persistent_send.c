@@ -19,7 +19,7 @@ struct persistent_send {
     bool synchronous;   /* each start ends only after the match */
     bool reserved;   /* a slot is reserved for the next start (rndv_send_reserve) */
     union {
-        struct rts descriptor;
+        struct rts rts;
         union shm_rts sent;
     };
 };
@@ -79,7 +79,7 @@ struct persistent_send *persistent_send_new(const struct message *m)
     return s;
 }
 
-int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type)
+int persistent_send_rts_count(const struct persistent_send *s, MPI_Datatype *type)
 {
     return rndv_send_count(s->peer, s->tbuf->device, type);
 }
@@ -94,13 +94,13 @@ struct pipeline_send *persistent_send_flow(struct persistent_send *s)
     const struct typed_buffer *p = s->tbuf;
     struct pipeline_send *o =
         pipeline_send_to(s->way, p->layout, (struct location){.device = p->device}, p->user, p->count);
-    if (o) s->descriptor = *pipeline_send_descriptor(o);
+    if (o) s->rts = *pipeline_send_rts(o);
     return o;
 }
 
-const struct rts *persistent_send_descriptor(const struct persistent_send *s)
+const struct rts *persistent_send_rts(const struct persistent_send *s)
 {
-    return &s->descriptor;
+    return &s->rts;
 }
 
 int64_t persistent_send_bytes(const struct persistent_send *s)
@@ -124,7 +124,7 @@ struct rndv_send *persistent_send_start(struct persistent_send *s, struct rndv_s
     struct rndv_send *o = offer(s, site);
     if (!o) o = spilled(s, site);
     if (!o) return NULL;
-    memcpy(&s->sent, rndv_send_descriptor(o), s->tbuf->device ? RTS_BYTES : SHM_SEND_MIN);
+    memcpy(&s->sent, rndv_send_rts(o), s->tbuf->device ? RTS_BYTES : SHM_SEND_MIN);
     rndv_send_feed(o);   /* only host memory */
     return o;
 }

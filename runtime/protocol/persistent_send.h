@@ -16,8 +16,8 @@ bool persistent_send_get(struct persistent_send *s, const struct message *m);
 bool persistent_send_shared(struct persistent_send *s, const struct message *m);
 bool persistent_send_pipelined(struct persistent_send *s, const struct message *m);
 /* Returns the RTS header that the MPI's persistent request sends; each start writes it anew. */
-const struct rts *persistent_send_descriptor(const struct persistent_send *s);
-int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type);
+const struct rts *persistent_send_rts(const struct persistent_send *s);
+int persistent_send_rts_count(const struct persistent_send *s, MPI_Datatype *type);
 /* Returns the packed bytes of each start. */
 int64_t persistent_send_bytes(const struct persistent_send *s);
 /* Starts the send, and returns it: the caller ends it. Returns NULL if the memory can't be sent so any more. All sends

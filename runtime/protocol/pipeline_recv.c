@@ -9,7 +9,7 @@
 #define AWAITED 64   /* posted receives: an unexpected chunk costs the MPI one more copy */
 
 struct pipeline_recv {
-    struct rts descriptor;
+    struct rts rts;
     struct typed_buffer *tbuf;   /* the caller's */
     struct typed_buffer *carrier;   /* has the buffers for the chunks: `tbuf`, or our own */
     bool own;
@@ -52,7 +52,7 @@ static bool find_land(struct pipeline_recv *f)
         return true;
     }
     if (w.device) return carry(f, w);
-    f->land = f->host = f->block = malloc((size_t)f->descriptor.bytes);
+    f->land = f->host = f->block = malloc((size_t)f->rts.bytes);
     return f->land != NULL;
 }
 
@@ -60,7 +60,7 @@ static bool find_land(struct pipeline_recv *f)
 
 static void post(struct pipeline_recv *f)
 {
-    const struct rts *d = &f->descriptor;
+    const struct rts *d = &f->rts;
     const struct pipeline *l = pipeline_get();
     while (!f->failed && f->posted < f->chunks && f->posted - f->arrived < (f->dropped ? 1 : AWAITED)) {
         int64_t at = f->posted * d->chunk, bytes = pipeline_end(d, f->posted) - at;
@@ -79,7 +79,7 @@ static bool in_parts(const struct pipeline_recv *f)
 /* Starts to unpack a chunk. Returns false on failure. */
 static bool unpack(struct pipeline_recv *f, int chunk)
 {
-    int64_t begin = chunk * f->descriptor.chunk, end = pipeline_end(&f->descriptor, chunk);
+    int64_t begin = chunk * f->rts.chunk, end = pipeline_end(&f->rts, chunk);
     struct typed_buffer *p = f->carrier;
     if (f->dropped || !in_parts(f)) return true;
     if (f->host) return host_scatter_move(p, f->host, begin, end, false);
@@ -93,7 +93,7 @@ static bool unpack(struct pipeline_recv *f, int chunk)
 /* Returns 1 if the next chunk has arrived, 0 if not, -1 on error or if the sender failed. */
 static int arrived(struct pipeline_recv *f)
 {
-    const struct rts *d = &f->descriptor;
+    const struct rts *d = &f->rts;
     MPI_Status status;
     int here = 0, i = f->arrived;
     if (PMPI_Test(&f->request[i], &here, &status) != MPI_SUCCESS) return -1;
@@ -131,7 +131,7 @@ int pipeline_recv_add(struct pipeline_recv **all, const struct rts *d, struct ty
     int n = pipeline_chunks(d);
     PMPI_Status_set_elements_x(status, MPI_BYTE, fits ? d->bytes : p->bytes);
     struct pipeline_recv *f = calloc(1, sizeof *f + (size_t)n * sizeof *f->request);
-    if (f) f->descriptor = *d, f->tbuf = p, f->chunks = n, f->dropped = !fits;
+    if (f) f->rts = *d, f->tbuf = p, f->chunks = n, f->dropped = !fits;
     if (f && !fits) f->land = f->block = malloc((size_t)d->chunk);
     if (!f || (fits ? !find_land(f) : !f->land)) {
         free(f);
@@ -152,7 +152,7 @@ void pipeline_recvs_start(struct pipeline_recv *all)
 static bool finished(struct pipeline_recv *f)
 {
     struct typed_buffer *p = f->carrier;
-    int64_t bytes = f->descriptor.bytes;
+    int64_t bytes = f->rts.bytes;
     bool ok = !f->failed;
     for (int i = 0; i < LANES; i++)
         if (batch_wait(&f->lane[i])) ok = false;
@@ -162,7 +162,7 @@ static bool finished(struct pipeline_recv *f)
         bytes = 0;   /* counted by typed_buffer_unpack */
     }
     if (bytes) typed_buffer_stats(p, "pipelined", bytes, f->begun);
-    if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->descriptor.rank);
+    if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->rts.rank);
     if (f->own) typed_buffer_close(p);
     return ok;
 }

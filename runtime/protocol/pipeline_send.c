@@ -18,7 +18,7 @@
 #define UNDER_WAY_MOST ((int64_t)1 << 30)   /* most bytes of all unfinished messages */
 
 struct pipeline_send {
-    struct rts descriptor;
+    struct rts rts;
     struct typed_buffer *tbuf;   /* its bounce buffer holds the chunks */
     int dest;                /* in the pipeline's communicator */
     int posted, sent;        /* chunks */
@@ -55,7 +55,7 @@ static void go_ahead(struct pipeline_send *o)
     struct typed_buffer *p = o->tbuf;
     if (device_enter(p->device)) return;
     o->ahead = stream_get(p->device);
-    if (o->ahead && p->transport->move(p, o->ahead, KERNEL_PACK, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
+    if (o->ahead && p->transport->move(p, o->ahead, KERNEL_PACK, 0, pipeline_end(&o->rts, 0))) catch_up(o);
     device_leave(p->device);
 }
 
@@ -84,9 +84,9 @@ void pipeline_send_withdraw(struct pipeline_send *o)
     pipeline_send_put(o);
 }
 
-const struct rts *pipeline_send_descriptor(const struct pipeline_send *o)
+const struct rts *pipeline_send_rts(const struct pipeline_send *o)
 {
-    return &o->descriptor;
+    return &o->rts;
 }
 
 /* Returns a new send that owns p, or NULL without memory: then the caller still owns p. */
@@ -94,8 +94,8 @@ static struct pipeline_send *pipeline_send_new(const struct pipeline *l, struct 
 {
     struct pipeline_send *o = calloc(1, sizeof *o);
     if (!o) return NULL;
-    pipeline_name(&o->descriptor, atomic_fetch_add(&tags, 1) % (unsigned)l->tags, p->bytes, l->settings.chunk);
-    o->request = malloc((size_t)pipeline_chunks(&o->descriptor) * sizeof *o->request);
+    pipeline_name(&o->rts, atomic_fetch_add(&tags, 1) % (unsigned)l->tags, p->bytes, l->settings.chunk);
+    o->request = malloc((size_t)pipeline_chunks(&o->rts) * sizeof *o->request);
     o->dest = dest;
     atomic_init(&o->holders, 1);
     if (o->request) {
@@ -135,8 +135,8 @@ static struct pipeline_send *cut(struct typed_buffer *p, int to)
     struct pipeline_send *o = p->transport->joins ? pipeline_send_new(pipeline_get(), p, to) : NULL;
     if (!o) return typed_buffer_close(p), NULL;
     log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes,
-              p->layout->signature, p->transport->name, pipeline_chunks(&o->descriptor),
-              (long long)o->descriptor.chunk);
+              p->layout->signature, p->transport->name, pipeline_chunks(&o->rts),
+              (long long)o->rts.chunk);
     return o;
 }
 
@@ -154,7 +154,7 @@ struct pipeline_send *pipeline_send_to(int way, struct layout *y, struct locatio
 /* Sends one chunk. A chunk of 0 bytes tells the receiver that the sender failed. Returns 0 or -1. */
 static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
 {
-    int rc = PMPI_Isend((char *)o->tbuf->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
+    int rc = PMPI_Isend((char *)o->tbuf->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->rts.slot,
                         pipeline_get()->comm, &o->request[o->posted]);
     if (rc == MPI_SUCCESS) o->posted++;
     return rc == MPI_SUCCESS ? 0 : -1;
@@ -164,7 +164,7 @@ static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
 static int feed(struct pipeline_send *o, struct stream *s[], int depth, int first)
 {
     struct typed_buffer *p = o->tbuf;
-    const struct rts *d = &o->descriptor;
+    const struct rts *d = &o->rts;
     int n = pipeline_chunks(d), rc = 0;
     for (int i = first; i < n + depth && rc == 0; i++) {
         int done = i - depth;
@@ -286,7 +286,7 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
     op->pipelined = p && *rc == MPI_SUCCESS ? cut(p, to) : NULL;
     if (!op->pipelined) return false;
     go_ahead(op->pipelined);
-    op->address = pipeline_send_descriptor(op->pipelined);
+    op->address = pipeline_send_rts(op->pipelined);
     op->as = (struct wire){RTS_BYTES, MPI_BYTE};
     return true;
 }

@@ -16,7 +16,7 @@ int pipeline_send_way(const struct message *m);
 /* Begins such a message, with no limit on unfinished bytes. Returns NULL without memory. */
 struct pipeline_send *pipeline_send_to(int way, struct layout *l, struct location w, const void *buf, int64_t count);
 /* Returns the RTS, owned by o. The caller sends it before pipeline_send_feed. */
-const struct rts *pipeline_send_descriptor(const struct pipeline_send *o);
+const struct rts *pipeline_send_rts(const struct pipeline_send *o);
 /* Frees o; its RTS was not sent. */
 void pipeline_send_withdraw(struct pipeline_send *o);
 /* Packs and sends all chunks; blocks until they are packed. Returns 0, or -1 (logged) and tells the receiver. */

@@ -50,7 +50,7 @@ struct rndv_send {
     struct rndv_send *next;
     bool pinned;   /* this struct lies in pinned memory; never changes */
     union {
-        struct rts descriptor;
+        struct rts rts;
         union shm_rts sent;
     };
 };

@@ -1,4 +1,4 @@
-/* rndv_send.c: the sender's side of messages that go from memory to memory. */
+/* rndv_send.c: the sender's side of messages that go zero-copy. */
 #include "rndv_send.h"
 #include "base/activity.h"
 #include "base/backoff.h"
@@ -26,7 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Writes the RTS. `number` is of the slot, or of the file. */
 static void write_rts(struct rndv_send *o, uint32_t number)
 {
-    struct rts *d = &o->descriptor;
+    struct rts *d = &o->rts;
     rts_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = number, d->bytes = o->tbuf->bytes;
 }
@@ -80,12 +80,12 @@ int rndv_send_feed(struct rndv_send *o)
     return o->pushes ? o->domain->feed(o) : 0;
 }
 
-const struct rts *rndv_send_descriptor(const struct rndv_send *o)
+const struct rts *rndv_send_rts(const struct rndv_send *o)
 {
-    return &o->descriptor;
+    return &o->rts;
 }
 
-int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type)
+int rndv_send_rts_count(const struct rndv_send *o, MPI_Datatype *type)
 {
     int count = o->domain->count(o->peer, type);
     return o->short_rts ? (int)RTS_SHORT_BYTES : count;
@@ -100,7 +100,7 @@ static uint32_t state_of(const struct rndv_send *o)
  * (MPI_Waitall), so no send may wait for it because memory is out. */
 static bool move_to_file(struct rndv_send *o)
 {
-    if (rndv_file_out(o->tbuf, o->descriptor.slot)) return false;
+    if (rndv_file_out(o->tbuf, o->rts.slot)) return false;
     o->in_file = true;
     o->slot->memory = SLOT_FILE;
     return true;
@@ -144,7 +144,7 @@ static void spill(struct rndv_send *o)
         backoff(spins);
     }
     o->domain->refused(o);
-    bool lost = ready < 0 || rndv_file_out(o->tbuf, o->descriptor.slot);
+    bool lost = ready < 0 || rndv_file_out(o->tbuf, o->rts.slot);
     atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_FALLBACK);
 }
 
@@ -182,7 +182,7 @@ void rndv_send_unmatch(struct rndv_send *o)
 /* Returns true while the RTS waits in the receiver's probed queue: the slot tells, or the file without one. */
 static bool probed(const struct rndv_send *o)
 {
-    return o->slot ? atomic_load(&o->slot->probed) : rndv_file_probed(o->descriptor.slot);
+    return o->slot ? atomic_load(&o->slot->probed) : rndv_file_probed(o->rts.slot);
 }
 
 /* The MPI has completed the RTS's synchronous send. Returns false if that was by a probe of the receiver's: a thread

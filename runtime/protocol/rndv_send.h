@@ -35,9 +35,9 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
  * NULL if there is no room. The RTS is never short. */
 struct rndv_send *rndv_send_apart(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                                   const struct rndv_send_site *site);
-const struct rts *rndv_send_descriptor(const struct rndv_send *o);
+const struct rts *rndv_send_rts(const struct rndv_send *o);
 /* Returns the count and type of the RTS that the MPI sends. */
-int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type);
+int rndv_send_rts_count(const struct rndv_send *o, MPI_Datatype *type);
 /* Returns the same for all sends of such memory to peer, short RTS excepted. */
 int rndv_send_count(const struct peer *peer, const struct device *d, MPI_Datatype *type);
 /* Packs, in pieces that the receiver follows, what is better packed on this side. Call it once the RTS is out.

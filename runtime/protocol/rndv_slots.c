@@ -143,7 +143,7 @@ static struct rndv_send *rndv_send_reuse(bool pinned)
     spinlock_leave(&spin_lock);
     if (!o) return NULL;
     memset(o, 0, offsetof(struct rndv_send, pinned));
-    memset(&o->descriptor, 0, RTS_TOLD);
+    memset(&o->rts, 0, RTS_TOLD);
     return o;
 }
 
@@ -183,8 +183,8 @@ void rndv_send_withdraw(struct rndv_send *o)
     if (o->short_rts) rts_short_take_back(o->peer);
     typed_buffer_close(o->tbuf);
     if (o->pool_block && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
-    if (o->pool_block) shm_pool_put(o->pool_block, o->descriptor.bytes);
-    if (o->in_file) rndv_file_recall(node_own()->rank, o->descriptor.slot);
+    if (o->pool_block) shm_pool_put(o->pool_block, o->rts.bytes);
+    if (o->in_file) rndv_file_recall(node_own()->rank, o->rts.slot);
     spinlock_lock(&spin_lock);
     if (o->slot) {
         give_back(o->slot), give_back_more(o);

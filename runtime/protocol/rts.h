@@ -27,11 +27,11 @@ struct rts {
 #define RTS_BYTES ((int64_t)sizeof(struct rts))
 #define RTS_SHORT_BYTES ((int64_t)offsetof(struct rts, other))
 #define RTS_TOLD ((int64_t)offsetof(struct rts, rest))   /* the bytes behind have no meaning */
-_Static_assert(RNDV_MIN % TYPE_CUT_BYTES == 0 && RTS_SHORT_BYTES % TYPE_CUT_BYTES == 0, "where a descriptor ends");
-_Static_assert(HEAD_AT >= offsetof(struct rts, rest), "a head lies behind what a descriptor tells");
+_Static_assert(RNDV_MIN % TYPE_CUT_BYTES == 0 && RTS_SHORT_BYTES % TYPE_CUT_BYTES == 0, "where an RTS header ends");
+_Static_assert(HEAD_AT >= offsetof(struct rts, rest), "a head lies behind what an RTS header tells");
 /* The RTS of a payload in host memory, as sent. */
 union shm_rts {
-    struct rts descriptor;
+    struct rts rts;
     char bytes[SHM_SEND_MIN + SHM_SEND_GAP];
 };
 _Static_assert(offsetof(struct rts, other) <= RTS_SHORT_MIN, "a short RTS is no longer than its payload");

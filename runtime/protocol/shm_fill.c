@@ -116,7 +116,7 @@ void shm_fill_rest(struct rndv_send *o)
 void shm_fill_read(const struct rndv_send *o)
 {
     int64_t spent = o->turn.timed ? atomic_load_explicit(&o->slot->spent, memory_order_relaxed) : 0,
-            bytes = o->descriptor.bytes;
+            bytes = o->rts.bytes;
     if (spent <= 0) return;
     nontemporal_learn(o->turn, o->spent + spent, bytes - HEAD_BYTES);
     uint32_t bit = (uint32_t)1 << host_pack_class(bytes),

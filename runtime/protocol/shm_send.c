@@ -103,7 +103,7 @@ static void gap_free(void)
 
 static bool place_in_pool(struct rndv_send *o)
 {
-    o->descriptor.bytes = o->tbuf->bytes;
+    o->rts.bytes = o->tbuf->bytes;
     o->pool_block = shm_pool_take(o->tbuf->bytes);
     if (!o->pool_block) return false;
     describe(o, SLOT_POOL, o->pool_block, 0);

@@ -88,7 +88,7 @@ result "kernels beside the library serve all types, without NVRTC; not by STRIDE
 compiles SIMGPU_CARD=A100
 result "those of another GPU don't"
 
-# An indexed type from memory to memory: its kernel alone does not copy between the two ends.
+# An indexed type zero-copy: its kernel alone does not copy between the two ends.
 indexed() {   # OPTION... of run, -- and those of the program
     local options=()
     while [ "$1" != -- ]; do options+=("$1"); shift; done

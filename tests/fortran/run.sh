@@ -5,7 +5,7 @@ build=$(cd "${1:?usage: run.sh BUILD}" && pwd)
 cd "$(dirname "$0")/../.." || exit 1
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-# What goes from memory to memory launches nothing at its sender: all is packed.
+# What goes zero-copy launches nothing at its sender: all is packed.
 export SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=oneshot
 failed=0
 preload=${san:+$(gcc -print-file-name=libasan.so):}$build/sim/libaware.so

@@ -140,7 +140,7 @@ static void long_blocks(void)
     report("long blocks");
 }
 
-/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of a room,
+/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the RTS header, one piece of a room,
  * several, and what goes no way round (runtime/protocol/shm_fill.c). */
 static void across_lines(void)
 {
@@ -167,7 +167,7 @@ static void random_types(void)
     report("random types");
 }
 
-/* Receives that are too short for the payload, or even for its descriptor. */
+/* Receives that are too short for the payload, or even for its RTS header. */
 static void too_short(const struct layout *l)
 {
     static const int room[] = {100, 1 << 12, 1 << 14};

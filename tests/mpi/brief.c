@@ -1,4 +1,4 @@
-/* brief.c: messages from device memory that are shorter than a descriptor: they go from memory to memory too, until the
+/* brief.c: messages from device memory that are shorter than an RTS header: they go zero-copy too, until the
  * receiver first receives as little in host memory, and what is under way then arrives all the same.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
@@ -170,7 +170,7 @@ static void truncates(void)
 
 enum { SENDS = 4 };   /* under way */
 
-/* Edges of a neighbourhood are as short, and no descriptor comes for them: they do not count as what is under way. */
+/* Edges of a neighbourhood are as short, and no RTS header comes for them: they do not count as what is under way. */
 static void edges(void)
 {
     MPI_Comm ring;

@@ -1,5 +1,5 @@
 /* early.c: receives that are posted while the sender is still on its way through MPI_Init (tool/late.c), into host memory as
- * it is: descriptors that come to them later are looked at. And receives of MPI_Isendrecv and its like, whose requests may
+ * it is: RTS headers that come to them later are looked at. And receives of MPI_Isendrecv and its like, whose requests may
  * tell nothing. The number of ranks on this machine is not taken from another launcher's variable, which a job inherits that
  * is started from within another MPI's.
  *

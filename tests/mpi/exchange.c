@@ -1,4 +1,4 @@
-/* exchange.c: collectives among the ranks of a node go from memory to memory once the ranks have agreed: one launch on
+/* exchange.c: collectives among the ranks of a node go zero-copy once the ranks have agreed: one launch on
  * a rank that receives, none to pack. Host memory on some ranks, in place, many communicators, phases with and without
  * device memory.
  *

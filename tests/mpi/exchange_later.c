@@ -1,4 +1,4 @@
-/* exchange_later.c: nonblocking and persistent collectives among the ranks of a node go from memory to memory: one
+/* exchange_later.c: nonblocking and persistent collectives among the ranks of a node go zero-copy: one
  * launch on a rank that receives, none to pack. When votes switch nonblocking ones, who waits for whom, several at a
  * time, what is freed before the end, calls that one rank's MPI refuses.
  *
@@ -110,7 +110,7 @@ static void kinds(enum form form, enum mem_kind memory, const char *what)
 
 /* ---- when nonblocking calls are switched ---- */
 
-/* Expects the call to go from memory to memory, or by the MPI. */
+/* Expects the call to go zero-copy, or by the MPI. */
 static void goes(enum kind k, enum mem_kind memory, MPI_Comm comm, bool wanted, const char *what)
 {
     struct op o;
@@ -229,7 +229,7 @@ static void barriers_wait(void)
 
 /* ---- who waits for whom ---- */
 
-/* Makes a communicator on which nonblocking calls of this kind go from memory to memory, if `on`. */
+/* Makes a communicator on which nonblocking calls of this kind go zero-copy, if `on`. */
 static MPI_Comm comm_on(enum kind k, bool on)
 {
     MPI_Comm comm;
@@ -256,7 +256,7 @@ static void begins_alone(bool on)
         op_free(&o);
     }
     MPI_Comm_free(&comm);
-    report("a call that begins while the others wait for its rank, %s", on ? "from memory to memory" : "by the MPI");
+    report("a call that begins while the others wait for its rank, %s", on ? "zero-copy" : "by the MPI");
 }
 
 /* Rank 0 waits, and only then sends what the others receive before they wait. */

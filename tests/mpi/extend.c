@@ -1,4 +1,4 @@
-/* extend.c: what stridec.h offers beside MPI: registered types go from memory to memory from the first message on, by
+/* extend.c: what stridec.h offers beside MPI: registered types go zero-copy from the first message on, by
  * kernels that are there; packing on a stream stands in that stream's order; queries tell the way that messages take.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2

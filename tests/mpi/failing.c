@@ -1,7 +1,7 @@
 /* failing.c: what one rank can't do, its peers hear of or do without: no wrong byte, and nobody waits for ever.
  *
  * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone": one rank
- * has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI a descriptor may come into device
+ * has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI an RTS header may come into device
  * memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't read; in host memory too.
  *
  * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
@@ -111,7 +111,7 @@ static void alone(void)
     report("neighbours of whom one has a driver");
 }
 
-/* ---- descriptors in device memory ---- */
+/* ---- RTS headers in device memory ---- */
 
 static void send_once(const struct layout *sent, int tag)
 {
@@ -170,7 +170,7 @@ static void head(void)
         once(&strided, &plain, way, NULL, "to contiguous memory, again");
     }
     layout_free(&strided), layout_free(&plain);
-    report("a descriptor that can't be read");
+    report("an RTS header that can't be read");
 }
 
 #define DEPTH 23   /* each type holds two of the one below: more than stridec reads */
@@ -194,7 +194,7 @@ static void deep(void)
     meet(&small);
     for (int i = 0; i < 3; i++) once(&sent, &l, i < 2 ? 0 : 2, NULL, "to a type that can't be read");   /* the second one is known */
     layout_free(&l), layout_free(&sent), layout_free(&small);
-    report("a descriptor for a type that can't be read");
+    report("an RTS header for a type that can't be read");
 }
 
 int main(int argc, char **argv)

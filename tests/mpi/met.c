@@ -1,5 +1,5 @@
 /* met.c: ranks whose devices are known before MPI_Init meet without a message (node/ipc_cache.h), so that their first
- * one goes from memory to memory. Rank 0 sends from a new allocation.
+ * one goes zero-copy. Rank 0 sends from a new allocation.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 3
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         MPI_Recv(b.origin, 1, t, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (my_rank) buf_expect_from(&b, &l, &l, 7), buf_check(&b, "the first message");
     if (my_rank == 0) expect(offers_sized(l.bytes), "the first message went by the MPI");
-    report("the first message goes from memory to memory");
+    report("the first message goes zero-copy");
     buf_free(&b);
     layout_free(&l);
     return check_finish();

@@ -1,4 +1,4 @@
-/* offers.c: messages that go from memory to memory: the sender's bytes arrive whatever call sends and whatever call
+/* offers.c: messages that go zero-copy: the sender's bytes arrive whatever call sends and whatever call
  * receives them, in one launch where they come together, and not at all from memory that is no longer the sender's.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2

@@ -201,7 +201,7 @@ for name in "$@"; do
         case ${MPI_TEST_AWARE:-}$line in
         1*--host* | 1*STRIDEC_HOST=on* | 1*@AWARE* | 1*@ADDRESS* | 1*@MEMORY*) continue ;;
         esac
-        # Kernels of two GPUs that go in step: the MPI carries one descriptor each.
+        # Kernels of two GPUs that go in step: the MPI carries one RTS header each.
         case $MPI_TEST_SECOND$name:$line in 1marks:*apart | 1marks:*"apart launches") continue ;; esac
         # MPICH's ranks never yield: three on two processors wait for the scheduler at each message. Groups of one pack nothing.
         case $MPI_TEST_SECOND$(nproc)$name:$line in

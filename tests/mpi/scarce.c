@@ -391,7 +391,7 @@ static bool brings(const struct layout *l, unsigned char *packed)
     return first ? my_rank != 0 : collective != GATHER || my_rank == 0;
 }
 
-/* Calls that went from memory to memory: those have taken part too. */
+/* Calls that went zero-copy: those have taken part too. */
 static long exchanges(void)
 {
     static long (*count)(void);
@@ -421,8 +421,8 @@ static void round_collective(void)
     MPI_Barrier(control);
 }
 
-/* Nonblocking ones have a communicator of their own: on a new one the first barriers let them go from memory to
- * memory. */
+/* Nonblocking ones have a communicator of their own: on a new one the first barriers let them go zero-copy
+ *. */
 static void collectives(void)
 {
     MPI_Comm all = comm;
@@ -434,7 +434,7 @@ static void collectives(void)
         if (nonblocking) MPI_Comm_dup(all, &comm);
         in_turn(round_collective, collective_name[collective]);
         bool asks = fault.rank >= 0 && !fault.call && !host_mode && collective != ALLREDUCE;
-        expect(!asks || exchanges() > before, "%s: none goes from memory to memory", collective_name[collective]);
+        expect(!asks || exchanges() > before, "%s: none goes zero-copy", collective_name[collective]);
         if (nonblocking) MPI_Comm_free(&comm);
         comm = all;
         buf_free(&out), buf_free(&in);

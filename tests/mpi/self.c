@@ -143,7 +143,7 @@ static void cut(void)
     report("into parts of an element");
 }
 
-/* A receive that is too short for the payload, or even for its descriptor. */
+/* A receive that is too short for the payload, or even for its RTS header. */
 static void too_short(const struct layout *l)
 {
     static const int room[] = {100, 1 << 12, 1 << 14};

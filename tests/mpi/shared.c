@@ -380,10 +380,10 @@ static void limits(void)
     getrlimit(RLIMIT_NOFILE, &before);
     few.rlim_max = before.rlim_max;
     if (my_rank == 0) setrlimit(RLIMIT_NOFILE, &few), n = use_up(files, 1 << 16);
-    one_way(DOUBLES, number++, "without a descriptor");
+    one_way(DOUBLES, number++, "without an RTS header");
     while (n) close(files[--n]);
     setrlimit(RLIMIT_NOFILE, &before);
-    report("a room is read where no descriptor is left");
+    report("a room is read where no RTS header is left");
     getrlimit(RLIMIT_AS, &before);
     FILE *f = fopen("/proc/self/statm", "r");
     expect(f && fscanf(f, "%ld", &pages) == 1, "the process's size is not known");

@@ -43,7 +43,7 @@
 #define THREADS_MAX 8
 #define TAGS 3
 #define NEVER 999         /* no message has this tag */
-#define FEW 90            /* doubles that are sent as such: some are as long as a descriptor */
+#define FEW 90            /* doubles that are sent as such: some are as long as an RTS header */
 
 static const int ELEMENTS[CLASSES] = {8, 128, 4369, 69905}, LAYOUTS_OF[CLASSES] = {NUMBERS, NUMBERS, NUMBERS, 1};
 static bool large, circles;

@@ -1,4 +1,4 @@
-/* strangers.c: peers that messages from memory to memory can't be made with: a rank without stridec, one in another
+/* strangers.c: peers that zero-copy messages can't be made with: a rank without stridec, one in another
  * container, and ranks that end while others wait for them.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 alone
@@ -147,7 +147,7 @@ static int while_moving(void)
         return MPI_Wait(&r, MPI_STATUS_IGNORE);
     }
     MPI_Recv(&pid, 1, MPI_INT, 1, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    /* The descriptor's send may want this process to go on with what it has: no message has this tag. */
+    /* The RTS header's send may want this process to go on with what it has: no message has this tag. */
     for (int there; !kill(pid, 0) || errno != ESRCH;) MPI_Iprobe(1, TAG + 2, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
     return MPI_Recv(to.origin, 1, blocks, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }

@@ -291,7 +291,7 @@ int main(int argc, char **argv)
     expect(!absent || !stridec_present(), "the library is there");
     if (!host_mode) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Barrier(MPI_COMM_WORLD);   /* from here on calls of all ranks may go from memory to memory */
+    MPI_Barrier(MPI_COMM_WORLD);   /* from here on calls of all ranks may go zero-copy */
     MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
     for (size_t i = 0; HAVE_PERSISTENT && i < sizeof kinds / sizeof *kinds; i++)
         if (num_ranks > 1 || !kinds[i].several) run(&kinds[i]);

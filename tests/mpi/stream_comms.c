@@ -67,7 +67,7 @@ static void take(MPI_Comm comm, int tag)
     buf_check(&in, "a message that stridec receives");
 }
 
-static bool described;   /* a message has come as a descriptor */
+static bool described;   /* a message has come as an RTS header */
 
 static void take_either(MPI_Comm comm, int tag)
 {
@@ -112,7 +112,7 @@ static void with_streams(int ranks)
     report("the streams of %s", ranks == 1 ? "one rank" : "all ranks");
 }
 
-/* Expects messages from memory to memory, by descriptors, if no rank has a GPU's stream: once the ranks have found out
+/* Expects zero-copy messages, by RTS headers, if no rank has a GPU's stream: once the ranks have found out
  * that they can read each other's memory. On machines without GPUs the ranks do not ask. */
 static void without(void)
 {
@@ -125,7 +125,7 @@ static void without(void)
         int mine = described || host_mode || !within(&since, 20);
         MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, check_comm);
     }
-    expect(described || host_mode, "no message came as a descriptor");
+    expect(described || host_mode, "no message came as an RTS header");
     MPI_Comm_free(&comm);
     report("no stream");
 }

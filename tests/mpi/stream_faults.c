@@ -214,7 +214,7 @@ int main(int argc, char **argv)
     check_start(&argc, &argv, -1);
     if (gpus) cudaSetDevice(my_rank);
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    MPI_Barrier(MPI_COMM_WORLD);   /* from here on collectives may go from memory to memory */
+    MPI_Barrier(MPI_COMM_WORLD);   /* from here on collectives may go zero-copy */
     if (kills && SURVIVES) return killed();
     if (unmoves) {
         unmoved();

@@ -304,7 +304,7 @@ int main(int argc, char **argv)
     check_start(&argc, &argv, -1);
     if (gpus) cudaSetDevice(my_rank);
     if (bare && my_rank < num_ranks - 1) cudaFree(NULL);
-    MPI_Barrier(MPI_COMM_WORLD);   /* from here on collectives may go from memory to memory */
+    MPI_Barrier(MPI_COMM_WORLD);   /* from here on collectives may go zero-copy */
     if (!bare) run();
     else if (HAVE_PERSISTENT) host_memory();
     report("all of it");

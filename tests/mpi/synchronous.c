@@ -1,4 +1,4 @@
-/* synchronous.c: synchronous sends go from memory to memory, and end only after the match: a probe of the receiver's is
+/* synchronous.c: synchronous sends go zero-copy, and end only after the match: a probe of the receiver's is
  * none, a posted receive is one, though nobody waits for it yet. `persistent`: by MPI_Ssend_init, the same request
  * again and again.
  *
@@ -338,7 +338,7 @@ static long host_offers(void)
     return ask ? ask(0) + ask(1) : -1;
 }
 
-/* Returns true if a synchronous send and its receive went from memory to memory, on both ranks. */
+/* Returns true if a synchronous send and its receive went zero-copy, on both ranks. */
 static bool direct(bool blocks)
 {
     struct resources before, after;
@@ -354,7 +354,7 @@ static bool direct(bool blocks)
     resources_now(&after);
     int64_t work = after.launches - before.launches + after.copies - before.copies;
     int mine = host_mode ? my_rank || host_offers() > offers : work == my_rank, all = 0;
-    buf_check(&buf, "sent from memory to memory");
+    buf_check(&buf, "sent zero-copy");
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
     return all;
 }
@@ -370,8 +370,8 @@ static void goes(bool blocks)
         time = all;
     }
     const char *name = blocks ? "MPI_Ssend" : persistent ? "MPI_Ssend_init" : "MPI_Issend";
-    expect(so, "%s does not go from memory to memory", name);
-    report("%s of %s from memory to memory: one launch, by the receiver", name, sent->text);
+    expect(so, "%s does not go zero-copy", name);
+    report("%s of %s zero-copy: one launch, by the receiver", name, sent->text);
 }
 
 /* Contiguous data in host memory is the MPI's. */

@@ -1,4 +1,4 @@
-/* tuned.c: a tuned table in use. It decides which messages go from memory to memory, whatever call sends them; one that
+/* tuned.c: a tuned table in use. It decides which messages go zero-copy, whatever call sends them; one that
  * is of another GPU is warned of and does not. And it touches no GPU that the application does not: a thread without a
  * context sends from GPU 1, and GPU 0 gets no context. The ranks write the table themselves: it is read at MPI_Init.
  *
@@ -22,7 +22,7 @@
 
 #define SECONDS 30
 
-/* With a curve of messages from memory to memory by which those of 4 KiB are better packed, and those of 64 KiB not. */
+/* With a curve of zero-copy messages by which those of 4 KiB are better packed, and those of 64 KiB not. */
 static const struct mode {
     const char *name, *head;
     bool packs;        /* what is better packed */
@@ -145,7 +145,7 @@ static void check_long(void)
     }
     expect(any || host_mode, "long messages are not offered");
     close_buffers();
-    report("long messages go from memory to memory");
+    report("long messages go zero-copy");
 }
 
 static void check_short(const struct mode *m)

@@ -24,7 +24,7 @@ enum way { RECV, SENDRECV, REPLACED, WAIT, TEST, WAITANY, TESTANY, WAITSOME, TES
 static const char *const names[WAYS] = {"Recv",    "Sendrecv", "Sendrecv_replace", "Wait",     "Test",
                                         "Waitany", "Testany",  "Waitsome",         "Testsome", "Request_get_status"};
 
-/* WINDOW, MIXED: too short for an offer, and long enough for a descriptor. */
+/* WINDOW, MIXED: too short for an offer, and long enough for an RTS header. */
 enum layouts { CELLS, ROWS, FEW_ROWS, BITS, PIECES, FEW_BITS, FEW_PIECES, HALVES, WINDOW, MIXED, KINDS };
 static struct layout layouts[KINDS];
 static const struct { int runs, run, pitch; } shapes[KINDS] = {
