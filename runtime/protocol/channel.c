@@ -10,7 +10,7 @@
 
 #define START_NS INT64_C(10000000000)   /* how long a rank of the node may be in MPI_Init after the first greeting */
 
-/* The state of a handshake, in the second slot of an offer (struct slot, turn); the two write it by turns:
+/* The state of a handshake, in the second of a sender's slots (struct slot, turn); the two write it by turns:
  *
  *    NONE -- receiver: answer --> NO
  *                             --> YES -- sender: progress_send --> BOUND     -- receiver: progress_receive --> SEEN
@@ -33,21 +33,21 @@ static atomic_int bound_channels;
 
 /* ---- the table ---- */
 
-/* Returns the second slot of an offer; NULL if there is no offer. */
+/* Returns the second of a sender's slots: the first tells of the data, it of the flag. NULL if there are none. */
 static struct slot *second_of(struct node_file *f, uint32_t first)
 {
     uint32_t next = first < SLOTS ? f->slot[first].next : 0;
     return next && next <= SLOTS ? &f->slot[next - 1] : NULL;
 }
 
-/* Gives the slots of an offer back. */
-static void offer_end(struct channel *c)
+/* Gives a sender's slots back. */
+static void slots_end(struct channel *c)
 {
-    if (!c->offer) return;
-    struct slot *flag = c->offer->slot ? second_of(node_own(), (uint32_t)(c->offer->slot - node_own()->slot)) : NULL;
+    if (!c->slots) return;
+    struct slot *flag = c->slots->slot ? second_of(node_own(), (uint32_t)(c->slots->slot - node_own()->slot)) : NULL;
     if (flag) flag->id = 0;   /* the handle there is the receiver's */
-    rndv_send_withdraw(c->offer);
-    c->offer = NULL;
+    rndv_send_withdraw(c->slots);
+    c->slots = NULL;
 }
 
 static void channel_free(struct channel *c)
@@ -63,7 +63,7 @@ static void channel_free(struct channel *c)
     ipc_cache_put(c->data), ipc_cache_put(c->flag);
     ipc_cache_layout_put(&c->theirs);
     channel_flag_put(c->device, c->own);
-    offer_end(c);
+    slots_end(c);
     layout_unref(c->layout);
     free(c);
 }
@@ -230,10 +230,10 @@ void channel_leave(struct channel *c, const char *why)
 }
 
 /* Describes data and flag in two slots. Returns NULL, or why it can't. */
-static const char *offer(struct channel *c)
+static const char *describe_slots(struct channel *c)
 {
     struct ipc_export data, flag;
-    struct rndv_send *o = c->offer = rndv_send_new();
+    struct rndv_send *o = c->slots = rndv_send_new();
     const struct layout *l = c->layout;
     uint64_t user = (uint64_t)(uintptr_t)c->call.buf, layout = 0;
     int64_t first, past;
@@ -257,9 +257,9 @@ static const char *offer(struct channel *c)
 static void greet(struct channel *c)
 {
     const struct channel_call *k = &c->call;
-    if (!c->why && k->sends) c->why = offer(c);
+    if (!c->why && k->sends) c->why = describe_slots(c);
     c->greeting = (struct greeting){.slot = SLOTS, .cookie = node_own()->cookie};
-    if (k->sends && !c->why) c->greeting.slot = (uint32_t)(c->offer->slot - node_own()->slot);
+    if (k->sends && !c->why) c->greeting.slot = (uint32_t)(c->slots->slot - node_own()->slot);
     int rc = k->sends ? PMPI_Isend(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
                                    &c->greeting_request)
                       : PMPI_Irecv(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
@@ -321,7 +321,7 @@ void channel_post(struct channel *c, int64_t bytes)
     if (c->post) c->state = CHANNEL_POSTED;
 }
 
-/* Opens what the sender offers and tells of the own flag. Returns NULL, or why it can't. */
+/* Opens what the sender describes and tells of the own flag. Returns NULL, or why it can't. */
 static const char *accept(struct channel *c, struct slot *data, struct slot *flag)
 {
     struct ipc_export own;
@@ -355,7 +355,7 @@ static void answer(struct channel *c)
     if (!greeted)
         log_write(LOG_ERROR, "rank %d has not started in stream order what is received so: its message is lost",
                   c->peer->rank);
-    const char *why = !flag ? "the sender can't offer its memory" : c->why;
+    const char *why = !flag ? "the sender can't share its memory" : c->why;
     if (!why && device_enter(c->device)) why = "the device can't be used";
     else if (!why) why = accept(c, &c->peer->file->slot[c->greeting.slot], flag), device_leave(c->device);
     if (flag) atomic_store_explicit(&flag->turn, why ? HANDSHAKE_NO : HANDSHAKE_YES, memory_order_release);
@@ -397,7 +397,7 @@ static void progress_send(struct channel *c)
     if (turn == HANDSHAKE_NONE) return;
     if (PMPI_Test(&c->greeting_request, &sent, MPI_STATUS_IGNORE) != MPI_SUCCESS || !sent) return;
     bool reached = turn == HANDSHAKE_YES && reach(c, flag);
-    if (turn == HANDSHAKE_NO) offer_end(c);
+    if (turn == HANDSHAKE_NO) slots_end(c);
     if (turn == HANDSHAKE_YES)
         atomic_store_explicit(&flag->turn, reached ? HANDSHAKE_BOUND : HANDSHAKE_UNREACHED, memory_order_release);
     if (reached) bound(c);
@@ -407,7 +407,7 @@ static void progress_send(struct channel *c)
 
 static bool seen(const struct channel *c)
 {
-    const struct slot *flag = c->offer ? second_of(node_own(), c->greeting.slot) : NULL;
+    const struct slot *flag = c->slots ? second_of(node_own(), c->greeting.slot) : NULL;
     return flag && atomic_load_explicit(&flag->turn, memory_order_acquire) == HANDSHAKE_SEEN;
 }
 
@@ -418,7 +418,7 @@ bool channels_progress(const struct channel *c)
     HASH_ITER(hh, table, other, next) {
         if (other->state == CHANNEL_QUEUED && !must_wait(other)) greet(other);
         if (other->state == CHANNEL_GREETED) other->call.sends ? progress_send(other) : progress_receive(other);
-        if (seen(other)) offer_end(other);
+        if (seen(other)) slots_end(other);
     }
     bool gone = c && (c->state == CHANNEL_QUEUED || c->state == CHANNEL_GREETED) && node_gone(c->peer);
     pthread_mutex_unlock(&lock);

@@ -9,7 +9,7 @@
 #include "rndv_send.h"
 #include "stream_posts.h"
 
-/* A sender's first message: where its offer is. */
+/* A sender's first message: where its slots are. */
 struct greeting {
     struct cookie cookie;   /* of its file */
     uint32_t slot;   /* of the data; its `next` is that of the flag. SLOTS: none */
@@ -36,7 +36,7 @@ struct channel {
     MPI_Request greeting_request;
     uint64_t number;             /* of the greeting */
     bool answered;               /* a receive: by this process */
-    struct rndv_send *offer;     /* a send's: holds its slots */
+    struct rndv_send *slots;     /* a send's: holds them */
 
     CUdeviceptr own;             /* the flag that this process waits for; 0: none */
     uint64_t other;              /* the partner's, as this process reaches it */

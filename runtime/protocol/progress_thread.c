@@ -1,4 +1,4 @@
-/* progress_thread.c: a thread that looks after refused offers: it sleeps on a word of the own file. */
+/* progress_thread.c: a thread that looks after refused sends: it sleeps on a word of the own file. */
 #include "progress_thread.h"
 #include "base/thread.h"
 #include <limits.h>
