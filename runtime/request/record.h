@@ -24,6 +24,9 @@
  * reported it. A COMPLETE record is in a struct completion, outside the table. If the application frees an active
  * request, its record goes to a queue of freed.c until it is COMPLETE.
  *
+ * Requests in stream order, which the MPI mostly never starts or completes, have tables of their own:
+ * protocol/channel.c, collective/neighbor_spread.c, protocol/enqueued.c.
+ *
  * Two things are no kinds. Light requests (light_request.h) take neither memory nor a lock; a record takes both. A
  * probed message (probed.h) has no request yet.
  *
