@@ -1,5 +1,5 @@
 /* parting.c: messages that are received only when their sender, whose sends have ended, is in MPI_Finalize: in host memory, of
- * short runs, each kind often enough that it is known; blocking, nonblocking and persistent, longer than a room's ring too.
+ * short runs, each kind often enough that it is known; blocking, nonblocking and persistent, longer than a block's ring too.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: STRIDEC_HOST=on -n 2 --host
@@ -14,7 +14,7 @@
 
 enum { TAG = 7, LAST = 5, KNOWN = 3, WAIT_MS = 300 };
 /* Doubles, each second of which is sent. The first go in a block of memory, which MPI_Finalize waits for by itself: they are
- * received before the others, which lie in rooms, are left alone with it. */
+ * received before the others, which lie in shared memory, are left alone with it. */
 static const int counts[LAST] = {400000, 600, 5000, 9000, 40000};
 static MPI_Datatype types[LAST];
 static double *memory[LAST];

@@ -36,7 +36,7 @@
 #define DOUBLES 20000   /* of a message */
 #define MESSAGES 40
 #define MOST 4000
-#define LONG 1000000     /* doubles of a message whose room has 8 MiB */
+#define LONG 1000000     /* doubles of a message whose block has 8 MiB */
 #define TAG 5
 #define SWEPT 1000077     /* a rank that no other test takes */
 
@@ -335,7 +335,7 @@ static int64_t mapped_of_others(void)
     return bytes;
 }
 
-#define PEER_BYTES ((int64_t)2 << 20)   /* of each: its file's head with its slots, and rooms of 256 KiB that messages of 160 KB take */
+#define PEER_BYTES ((int64_t)2 << 20)   /* of each: its file's head with its slots, and blocks of 256 KiB that messages of 160 KB take */
 
 static void space(void)
 {
@@ -351,7 +351,7 @@ static void space(void)
     report("address space that peers take");
 }
 
-/* Rank 1 sends what takes a room of another size than all before it. */
+/* Rank 1 sends what takes a block of another size than all before it. */
 static void one_way(int doubles, int number, const char *what)
 {
     long before = offered();
@@ -367,7 +367,7 @@ static int use_up(int files[], int most)
     return n;
 }
 
-/* A message that lies in a room is read also if the process can open or map nothing more. */
+/* A message that lies in shared memory is read also if the process can open or map nothing more. */
 static void limits(void)
 {
     static int files[1 << 16];
@@ -380,10 +380,10 @@ static void limits(void)
     getrlimit(RLIMIT_NOFILE, &before);
     few.rlim_max = before.rlim_max;
     if (my_rank == 0) setrlimit(RLIMIT_NOFILE, &few), n = use_up(files, 1 << 16);
-    one_way(DOUBLES, number++, "without an RTS header");
+    one_way(DOUBLES, number++, "without a file descriptor");
     while (n) close(files[--n]);
     setrlimit(RLIMIT_NOFILE, &before);
-    report("a room is read where no RTS header is left");
+    report("shared memory is read where no file can be opened");
     getrlimit(RLIMIT_AS, &before);
     FILE *f = fopen("/proc/self/statm", "r");
     expect(f && fscanf(f, "%ld", &pages) == 1, "the process's size is not known");
@@ -392,7 +392,7 @@ static void limits(void)
     if (my_rank == 0) setrlimit(RLIMIT_AS, &few);
     one_way(LONG, number++, "without address space");
     setrlimit(RLIMIT_AS, &before);
-    report("a room is read where no address space is left");
+    report("shared memory is read where no address space is left");
 }
 
 /*
