@@ -10,6 +10,7 @@
  *   MPICH 4.0      MPI_Pack does not check the size and writes past the end                  interpose/pack_call.c
  *                  requests of MPI_Isendrecv report nothing of the receive                   interpose/isendrecv.c
  *                  lists of types are declared without const                                interpose/stubs.lua
+ *                  a type that a message holds last calls its attributes without a lock      datatype/layout.h
  */
 #ifndef STRIDEC_MPI_WORKAROUNDS_H
 #define STRIDEC_MPI_WORKAROUNDS_H

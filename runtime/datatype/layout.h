@@ -58,9 +58,10 @@ void layout_finish(void);
 /* Returns the layout of a datatype; reads and attaches it at first use. The layout lives until the application frees
  * the datatype: use layout_ref to keep it longer. Returns NULL for MPI_DATATYPE_NULL and without memory. */
 struct layout *layout_of(MPI_Datatype datatype);
-/* Detaches the layout of a datatype that the application is about to free, which a message may still use. Otherwise
- * the MPI would call stridec when it lets the datatype go: MPICH 4.0 (UCX) does so in its progress without holding its
- * lock, and ends the job if another thread progresses meanwhile. */
+/* Detaches the layout of a datatype that the application is about to free.
+ * Workaround (MPICH 4.0, UCX): where a message still uses the datatype, the MPI lets it go when the message completes,
+ * and calls the functions of its attributes without the lock of its progress. If another thread progresses meanwhile,
+ * UCX ends the job. */
 void layout_forget(MPI_Datatype datatype);
 /* False until a datatype has a layout. */
 extern atomic_bool layout_any;
