@@ -1,8 +1,9 @@
 /* failing.c: what one rank can't do, its peers hear of or do without: no wrong byte, and nobody waits for ever.
  *
- * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone": one rank
- * has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI an RTS header may come into device
- * memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't read; in host memory too.
+ * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone":
+ * one rank has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI an RTS header
+ * may come into device memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't
+ * read; in host memory too.
  *
  * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
  * run: STRIDEC_TRANSPORT=staged -n 3 packs
@@ -157,10 +158,13 @@ static void meet(const struct layout *l)
     for (int i = 0; i < 4; i++) once(l, l, 0, NULL, "strided to strided");
 }
 
+/* More than 128 blocks of threads: a shorter kernel signals its end by a flag, and no stream is waited for. */
+#define HEAD_COUNT 4000
+
 static void head(void)
 {
     struct layout strided, plain;
-    layout_number(&strided, 1, 40), layout_number(&plain, 0, 40);
+    layout_number(&strided, 1, HEAD_COUNT), layout_number(&plain, 0, HEAD_COUNT);
     meet(&strided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (int way = 0; way < 3; way++) {
