@@ -88,7 +88,8 @@ static void make_bytes(struct halo *h)
     h->start = host_new(bytes);
     fill(h, h->want, false);
     h->block = h->want;
-    /* Without receives of 32 bytes in host memory, after which a process is sent no short RTS headers (runtime/protocol/rts_short.h). */
+    /* Without receives of 32 bytes in host memory, after which a process is sent no short RTS headers
+     * (runtime/protocol/rts_short.h). */
     way_neighbor.begin(h);
     way_neighbor.exchange(h);
     way_neighbor.end(h);

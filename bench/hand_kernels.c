@@ -163,8 +163,8 @@ bool hand_make(struct pong *p)
 
     arguments_make(p);
     snprintf(text, sizeof(text),
-             "#define WORD %s\n#define ROW %du\n#define STRIDES %du\n#define FIELDS %d\n#define EACH %d\n%s", words[word],
-             p->s->row / word, p->s->stride / word, FIELDS, EACH, source);
+             "#define WORD %s\n#define ROW %du\n#define STRIDES %du\n#define FIELDS %d\n#define EACH %d\n%s",
+             words[word], p->s->row / word, p->s->stride / word, FIELDS, EACH, source);
     return kernel_make(p, ONE, text, "hand_one") && kernel_make(p, PACK, text, "hand_pack") &&
            kernel_make(p, UNPACK, text, "hand_unpack");
 }

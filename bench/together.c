@@ -45,18 +45,24 @@ int together_calls(void (*run)(void *arg), void *arg, double us, int least)
     return calls;
 }
 
+/* Times calls that all begin at once, on this rank. */
+static void time_each(void (*run)(void *arg), void *arg, int calls, double us[])
+{
+    for (int i = 0; i < calls; i++) {
+        double begun;
+
+        MPI_Barrier(MPI_COMM_WORLD);
+        begun = now_us();
+        run(arg);
+        us[i] = now_us() - begun;
+    }
+}
+
 double together_us(void (*run)(void *arg), void *arg, int calls)
 {
     double *sample = host_new((size_t)calls * sizeof(double)), us;
 
-    for (int i = 0; i < calls; i++) {
-        double t;
-
-        MPI_Barrier(MPI_COMM_WORLD);
-        t = now_us();
-        run(arg);
-        sample[i] = now_us() - t;
-    }
+    time_each(run, arg, calls, sample);
     MPI_Allreduce(MPI_IN_PLACE, sample, calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     us = median_of(sample, calls);
     free(sample);
@@ -114,12 +120,7 @@ bool together_right(const struct together_fields *d, void (*trip)(void *arg), vo
 
 void together_trips(void (*trip)(void *arg), void *arg, int trips, double us[])
 {
-    for (int i = 0; i < trips; i++) {
-        double begun;
-
-        MPI_Barrier(MPI_COMM_WORLD);
-        begun = now_us();
-        trip(arg);
-        us[i] = (now_us() - begun) / 2;
-    }
+    time_each(trip, arg, trips, us);
+    for (int i = 0; i < trips; i++)
+        us[i] /= 2;
 }

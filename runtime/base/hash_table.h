@@ -5,6 +5,7 @@
 #include "reserve.h"
 #include <stddef.h>
 
+/* Returns the hash of a key. */
 unsigned hash_table_hash(const void *key, size_t bytes);
 #define uthash_fatal(what) ((void)0)   /* called if a table can't grow */
 #define uthash_malloc(bytes) ((bytes) <= HASH_FIRST_BYTES ? reserve_get(bytes) : malloc(bytes))

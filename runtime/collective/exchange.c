@@ -228,8 +228,8 @@ static bool switch_later(struct exchange *x, const struct later *all)
     return any;
 }
 
-/* All ranks vote alike, and make the graph alike. *quicker: by this rank; then, whether the call goes zero-copy
- *. Returns the MPI's code. */
+/* All ranks vote alike, and make the graph alike. *quicker: by this rank; then, whether the call goes zero-copy.
+ * Returns the MPI's code. */
 static int vote(struct exchange *x, MPI_Comm comm, bool *quicker)
 {
     struct ballot mine = {.later = x->later, .flags = *quicker ? QUICKER : 0}, all = {.flags = 0};

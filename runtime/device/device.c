@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/recent_order.h"
 #include "device_internal.h"
 #include "host_range.h"
 #include "mapping.h"
@@ -241,16 +242,12 @@ static bool on_device(const struct origin *o)
 }
 
 /* This thread's recent allocations: a message may lie in 32 (HULLS), sent and received. */
-#define RECENT_COUNT 64
-struct recent {
-    struct device *device;
-    struct allocation alloc;
-    unsigned after;   /* the one that was found after it the last time */
-};
 struct recents {
-    unsigned used;         /* all others are free */
-    unsigned next, last;   /* the oldest one, and the one found last */
-    struct recent of[RECENT_COUNT];
+    struct recent_order order;
+    struct recent {
+        struct device *device;
+        struct allocation alloc;
+    } of[RECENT_MOST];
 };
 static _Thread_local struct recents *recents;   /* freed by recents_key; thread-local storage would not hold it */
 static pthread_key_t recents_key;
@@ -299,23 +296,15 @@ static bool ask_allocation(const struct driver *driver, struct device *d, const 
     return told && !pool && mapping_locate(d, p, a);
 }
 
-static bool recent_is(struct recents *r, unsigned at, const void *p)
+static bool recent_holds(unsigned item, const void *p)
 {
-    if (!alloc_contains(&r->of[at].alloc, p)) return false;
-    if (at != r->last) r->of[r->last].after = at;
-    r->last = at;
-    return true;
+    return alloc_contains(&recents->of[item].alloc, p);
 }
 
-/* Messages of several allocations ask about them in the same order each time. */
 static struct recent *recent_around(const void *p)
 {
-    struct recents *r = recents;
-    if (!r) return NULL;
-    if (recent_is(r, r->last, p) || recent_is(r, r->of[r->last].after, p)) return &r->of[r->last];
-    for (unsigned at = 0; at < r->used; at++)
-        if (recent_is(r, at, p)) return &r->of[at];
-    return NULL;
+    int item = recents ? recent_find(&recents->order, recent_holds, p) : -1;
+    return item < 0 ? NULL : &recents->of[item];
 }
 
 /* Returns true if p still lies in that allocation. A free is not announced, but a new allocation has another id. */
@@ -333,10 +322,9 @@ static void recents_add(struct device *d, const struct allocation *a)
 {
     struct recents *r = recents_table();
     if (!r) return;
-    for (struct recent *m = r->of; m < r->of + r->used; m++)
+    for (struct recent *m = r->of; m < r->of + r->order.used; m++)
         if (m->alloc.start < a->start + a->span && a->start < m->alloc.start + m->alloc.span) *m = (struct recent){0};
-    r->of[r->next++ % RECENT_COUNT] = (struct recent){d, *a, 0};
-    if (r->used < RECENT_COUNT) r->used++;
+    r->of[recent_add(&r->order)] = (struct recent){d, *a};
 }
 
 struct device *device_locate(const void *p, struct allocation *a)
@@ -367,7 +355,7 @@ bool device_located(const void *p, struct allocation *a)
 
 bool device_forgets(void)
 {
-    return !recents || recents->used == RECENT_COUNT;
+    return !recents || recents->order.used == RECENT_MOST;
 }
 
 struct device *device_of(const void *p)

@@ -24,7 +24,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* NVRTC recurses deeply; the application's `ulimit -s` may be small. */
 #define NICE 10
 
 #define STOP_NS INT64_C(1000000000)     /* wait of MPI_Finalize for the worker */

@@ -134,7 +134,8 @@ bool compile_queue_stop(void);
 void compile_queue_guard_exit(void);
 /* Tells that the calling worker enters or leaves NVRTC. Inside NVRTC it may be stopped for good at process exit. */
 void compile_queue_in_nvrtc(bool enters);
-#define COMPILER_STACK ((size_t)16 << 20)   /* bytes, of threads that compile */
+/* Bytes, of threads that compile: NVRTC recurses deeply, and the application's `ulimit -s` may be small. */
+#define COMPILER_STACK ((size_t)16 << 20)
 
 /* module_load.c. Generates, finds or compiles a module for a GPU and stores it in the disk cache only. Opens *gen at
  * need. Returns 0, or -1 on failure. */

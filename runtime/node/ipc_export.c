@@ -2,6 +2,7 @@
 #include "ipc_export.h"
 #include "base/hash_table.h"
 #include "base/log.h"
+#include "base/recent_order.h"
 #include "base/spinlock.h"
 #include "mapping_export.h"
 #include <pthread.h>
@@ -198,43 +199,30 @@ void ipc_export_prepare(struct device *d)
 }
 
 /* The allocations asked for last, most likely the next too: a message may lie in many. */
-#define LATELY 64
 static struct {
     struct spinlock spin_lock;
-    unsigned used;          /* all others are free */
-    unsigned next, found;   /* the oldest one, and the one found last */
+    struct recent_order order;
     struct lately {
         struct device *device;
         bool shared;
         struct ipc_export export;
-        unsigned after;     /* the one that was found after it the last time */
-    } of[LATELY];
+    } of[RECENT_MOST];
 } lately;
 
-static bool lately_is(unsigned at, const struct device *d, const struct ipc_export *e)
+/* `key`: the device and the export of the allocation looked for, as an entry. */
+static bool lately_is(unsigned item, const void *key)
 {
-    const struct lately *l = &lately.of[at];
-    if (l->device != d || l->export.id != e->id || l->export.start != e->start) return false;
-    if (at != lately.found) lately.of[lately.found].after = at;
-    lately.found = at;
-    return true;
-}
-
-/* Returns the allocation, or NULL. A message asks for its allocations in the same order each time. */
-static const struct lately *lately_find(const struct device *d, const struct ipc_export *e)
-{
-    if (lately_is(lately.found, d, e) || lately_is(lately.of[lately.found].after, d, e))
-        return &lately.of[lately.found];
-    for (unsigned at = 0; at < lately.used; at++)
-        if (lately_is(at, d, e)) return &lately.of[at];
-    return NULL;
+    const struct lately *l = &lately.of[item], *k = key;
+    return l->device == k->device && l->export.id == k->export.id && l->export.start == k->export.start;
 }
 
 /* Returns true if it is known whether CUDA shares e's allocation: sets *shared, and *e if it does. */
-static bool share_recent(const struct device *d, struct ipc_export *e, bool *shared)
+static bool share_recent(struct device *d, struct ipc_export *e, bool *shared)
 {
+    const struct lately key = {.device = d, .export = {.id = e->id, .start = e->start}};
     spinlock_enter(&lately.spin_lock);
-    const struct lately *same = lately_find(d, e);
+    int item = recent_find(&lately.order, lately_is, &key);
+    const struct lately *same = item < 0 ? NULL : &lately.of[item];
     if (same) *shared = same->shared;
     if (same && same->shared) *e = same->export;
     spinlock_leave(&lately.spin_lock);
@@ -244,8 +232,7 @@ static bool share_recent(const struct device *d, struct ipc_export *e, bool *sha
 static void remember(struct device *d, const struct ipc_export *e, bool shared)
 {
     spinlock_enter(&lately.spin_lock);
-    lately.of[lately.next++ % LATELY] = (struct lately){d, shared, *e, 0};
-    if (lately.used < LATELY) lately.used++;
+    lately.of[recent_add(&lately.order)] = (struct lately){d, shared, *e};
     spinlock_leave(&lately.spin_lock);
 }
 

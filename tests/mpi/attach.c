@@ -140,8 +140,8 @@ static void long_blocks(void)
     report("long blocks");
 }
 
-/* Blocks of 72 bytes, which lie across the lines of a block of shared memory: hardly more than comes with the RTS header, one piece of it,
- * several, and what goes no way round (runtime/protocol/shm_fill.c). */
+/* Runs of 72 bytes, which lie across the lines of a block of shared memory: hardly more than comes with the RTS header,
+ * one piece of the block, several, and what goes no way round (runtime/protocol/shm_fill.c). */
 static void across_lines(void)
 {
     static const int blocks[] = {57, 60, 200, 2000, 9000};
@@ -285,7 +285,8 @@ static void short_runs(void)
     report("short runs in a call that doesn't offer");
 }
 
-/* Longer than the ring of a block (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not begun. */
+/* Longer than the ring of a block (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not
+ * begun. */
 static void past_the_ring(void)
 {
     MPI_Request sent;
@@ -398,7 +399,7 @@ static void threads(struct layout layouts[])
     report("threads");
 }
 
-/* Where there are blocks of shared memory, they are filled past the caches, then through them, then as is found out to be quicker
+/* Blocks of shared memory are filled past the caches, then through them, then by the quicker way
  * (runtime/protocol/nontemporal.h). */
 static void stored(void)
 {

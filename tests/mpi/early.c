@@ -1,7 +1,7 @@
-/* early.c: receives that are posted while the sender is still on its way through MPI_Init (tool/late.c), into host memory as
- * it is: RTS headers that come to them later are looked at. And receives of MPI_Isendrecv and its like, whose requests may
- * tell nothing. The number of ranks on this machine is not taken from another launcher's variable, which a job inherits that
- * is started from within another MPI's.
+/* early.c: receives that are posted while the sender is still on its way through MPI_Init (tool/late.c), into host
+ * memory as it is: RTS headers that come to them later are looked at. And receives of MPI_Isendrecv and its like, whose
+ * requests may tell nothing. The number of ranks on this machine is not taken from another launcher's variable, which a
+ * job inherits that is started from within another MPI's.
  *
  * run: LD_PRELOAD=@LATE LATE=@FILE -n 2
  * run: OMPI_COMM_WORLD_LOCAL_SIZE=1 MPI_LOCALNRANKS=1 LD_PRELOAD=@LATE LATE=@FILE -n 2

@@ -1,5 +1,5 @@
-/* lifetimes.c: requests freed or cancelled while active, 500 at once, and of two threads a rank; a type freed before its
- * message comes.
+/* lifetimes.c: requests freed or cancelled while active, 500 at once, and of two threads a rank; a type freed before
+ * its message comes.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: -n 2
@@ -189,8 +189,8 @@ static void threads(int provided)
     report("two threads a rank");
 }
 
-/* What stridec knows of a type goes when the program frees it: an MPI that lets the type go later, as the message comes,
- * would call stridec from its progress. */
+/* Expects MPI_Type_free to delete stridec's attribute at once, while a receive of the type is pending: an MPI that
+ * deletes it when the message comes calls stridec from its progress. */
 static void type_freed(void)
 {
     const int *deleted = dlsym(RTLD_DEFAULT, "attributes_deleted");

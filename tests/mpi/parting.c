@@ -1,5 +1,6 @@
-/* parting.c: messages that are received only when their sender, whose sends have ended, is in MPI_Finalize: in host memory, of
- * short runs, each kind often enough that it is known; blocking, nonblocking and persistent, longer than a block's ring too.
+/* parting.c: messages that are received only when their sender, whose sends have ended, is in MPI_Finalize: in host
+ * memory, of short runs, each kind often enough that it is known; blocking, nonblocking and persistent, longer than a
+ * block's ring too.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: STRIDEC_HOST=on -n 2 --host

@@ -2,8 +2,14 @@
 # run.sh BUILD_DIR [MPICC] [PROGRAM...]: runs the multi-rank tests under `stridec run --sim`, a line of the tests'
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
-# @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @SCARCE one by which what stridec asks for runs out, @TOOL another tool of the profiling interface, which stridec
-# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @ATTRIBUTES one that counts deleted attributes, @LATE one that keeps rank 1 in MPI_Init, @STREAMS one by which MPICH takes CUDA streams that it was built without, @VOTE one by which votes fail on rank 1, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# Values that stand for libraries to preload, in the build folder:
+#   @AWARE makes the MPI CUDA-aware; @ADDRESS does, and ends jobs where such an MPI would go wrong
+#   @SCARCE has what stridec asks for run out; @ATTACH has the reading of other processes' memory fail
+#   @VOTE has votes fail on rank 1; @LATE keeps rank 1 in MPI_Init; @ATTRIBUTES counts deleted attributes
+#   @STREAMS has MPICH take CUDA streams that it was built without
+#   @TOOL is another tool of the profiling interface, which stridec comes before; @TOOL_FIRST that, then stridec
+#   @TWICE is a copy of stridec's
+# For files: @NEW is a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.

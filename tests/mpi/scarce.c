@@ -421,8 +421,8 @@ static void round_collective(void)
     MPI_Barrier(control);
 }
 
-/* Nonblocking ones have a communicator of their own: on a new one the first barriers let them go zero-copy
- *. */
+/* Nonblocking ones have a communicator of their own: on a new one the first barriers let them go
+ * zero-copy. */
 static void collectives(void)
 {
     MPI_Comm all = comm;

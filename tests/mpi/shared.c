@@ -335,7 +335,8 @@ static int64_t mapped_of_others(void)
     return bytes;
 }
 
-#define PEER_BYTES ((int64_t)2 << 20)   /* of each: its file's head with its slots, and blocks of 256 KiB that messages of 160 KB take */
+/* Of each: its file's head with its slots, and blocks of 256 KiB, which messages of 160 KB take. */
+#define PEER_BYTES ((int64_t)2 << 20)
 
 static void space(void)
 {

@@ -99,8 +99,8 @@ static bool everywhere(bool here)
     return all;
 }
 
-/* A packed send's launch: the context is asked for, and a graph is launched, whose arguments are set if they are new.
- * Where no kernel tells its own end, the context is asked for once more and the stream is waited for. */
+/* The driver's calls for a packed send: one asks for the context, one launches a graph, and one more sets new arguments.
+ * A copy signals no end: the context is asked for again, and the stream is waited for. */
 enum { LAUNCH = 4, WAIT = 4 };   /* two of each are the thread's mode of capture and back */
 static bool is_launch(int64_t calls)
 {
@@ -111,7 +111,8 @@ static bool cheap(const struct resources *c, int n)
 {
     if (offered) return c->calls == 1 && c->questions == 1 && c->launches == 0;
     int wait = copies ? WAIT : 0;
-    return c->launches == 1 && c->questions == 0 && c->copies == (copies ? n : 0) && is_launch(c->calls - c->copies - wait);
+    return c->launches == 1 && c->questions == 0 && c->copies == (copies ? n : 0) &&
+           is_launch(c->calls - c->copies - wait);
 }
 
 /* Kernels are compiled in the background, and peers learn of each other, meanwhile. */
