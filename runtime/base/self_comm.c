@@ -1,5 +1,6 @@
 /* self_comm.c: MPI_COMM_SELF, and its substitute in a program with sessions only. */
 #include "self_comm.h"
+#include "backoff.h"
 #include <stdatomic.h>
 
 bool world_exists(void)
@@ -10,6 +11,7 @@ bool world_exists(void)
     return initialized && !finalized;
 }
 
+#define SPINS_PER_PROGRESS 256
 #define TAG_UB_MIN 32767   /* every MPI has tags up to this */
 
 void comm_progress(MPI_Comm comm)
@@ -19,6 +21,12 @@ void comm_progress(MPI_Comm comm)
     int tag = TAG_UB_MIN - (int)(atomic_load(&used) % (TAG_UB_MIN + 1)), found = 0;
     PMPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &found, MPI_STATUS_IGNORE);
     if (found) atomic_fetch_add(&used, 1);
+}
+
+void comm_backoff(MPI_Comm comm, unsigned spins)
+{
+    if (spins % SPINS_PER_PROGRESS == 0) comm_progress(comm);
+    backoff(spins);
 }
 
 #ifdef HAVE_Session_init

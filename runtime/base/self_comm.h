@@ -17,6 +17,8 @@ void self_comm_set_session(MPI_Session session);
  * Workaround (MPICH 4.0): a probe of MPI_COMM_SELF, or one that finds a message, makes no progress; probes an unused
  * tag. */
 void comm_progress(MPI_Comm comm);
+/* Waits for turn number `spins` (backoff.h), and calls comm_progress in some. */
+void comm_backoff(MPI_Comm comm, unsigned spins);
 void self_comm_finish(void);
 
 #endif

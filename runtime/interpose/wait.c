@@ -1,5 +1,5 @@
 /* wait.c: completes requests (completion_set.h). */
-#include "base/backoff.h"
+#include "base/self_comm.h"
 #include "collective/neighbor_stream.h"
 #include "next.h"
 #include "protocol/channel.h"
@@ -51,12 +51,28 @@ static int waitall_light(const struct next *next, int count, MPI_Request request
     return failed ? MPI_ERR_IN_STATUS : rc;
 }
 
+/* Returns 0, so many requests are complete: a receiver is still to come. The MPI was not asked, or for inactive requests
+ * alone: it has made no progress in this call. */
+static int none_yet(void)
+{
+    comm_progress(MPI_COMM_WORLD);
+    return 0;
+}
+
+/* Ends a test of all. */
+static int waits(struct completion_set *f, int *flag)
+{
+    completion_set_close(f);
+    *flag = none_yet();
+    return MPI_SUCCESS;
+}
+
 int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
     struct completion_set f;
     if (light_request_alone()) return wait_light(next, request, status);
     if (!completion_set_open(&f, 1, request, status)) return next->Wait(request, status);
-    for (unsigned spins = 0; !completion_set_step(&f); spins++) backoff(spins);
+    completion_set_await(&f);
     int rc = next->Wait(request, f.statuses);
     return completion_set_one(&f, 0, f.statuses, rc);
 }
@@ -66,7 +82,7 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
     struct completion_set f;
     if (!completion_set_open(&f, 1, request, status)) return next->Test(request, flag, status);
     completion_set_step(&f);
-    if (completion_set_waits(&f)) return completion_set_later(&f, request, flag);
+    if (completion_set_waits(&f)) return waits(&f, flag);
     int rc = next->Test(request, flag, f.statuses);
     return completion_set_one(&f, rc != MPI_SUCCESS || *flag ? 0 : MPI_UNDEFINED, f.statuses, rc);
 }
@@ -77,7 +93,7 @@ int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI
     if (light_request_alone() && count > 0 && count <= LIGHT_MAX && requests)
         return waitall_light(next, count, requests, statuses);
     if (!completion_set_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
-    for (unsigned spins = 0; !completion_set_step(&f); spins++) backoff(spins);
+    completion_set_await(&f);
     int rc = next->Waitall(count, requests, f.statuses);
     if (rc == MPI_ERR_IN_STATUS) completion_set_pending(&f, requests);
     return completion_set_all(&f, rc);
@@ -88,7 +104,7 @@ int call_Testall(const struct next *next, int count, MPI_Request requests[], int
     struct completion_set f;
     if (!completion_set_open(&f, count, requests, statuses)) return next->Testall(count, requests, flag, statuses);
     completion_set_step(&f);
-    if (completion_set_waits(&f)) return completion_set_later(&f, requests, flag);
+    if (completion_set_waits(&f)) return waits(&f, flag);
     int rc = next->Testall(count, requests, flag, f.statuses);
     if (rc != MPI_SUCCESS || *flag) return completion_set_all(&f, rc);
     completion_set_close(&f);
@@ -112,7 +128,7 @@ static int test_any(const struct next *next, const struct completion_set *f, MPI
     bool any = *flag && *index != MPI_UNDEFINED;
     if (shown == requests || (rc == MPI_SUCCESS && !*flag)) return rc;
     if (any) requests[*index] = shown[*index];
-    else *flag = 0;
+    else *flag = none_yet();
     return rc;
 }
 
@@ -167,7 +183,7 @@ static int test_some(const struct next *next, const struct completion_set *f, MP
     MPI_Request *shown = completion_set_show(f, requests);
     int rc = next->Testsome(f->count, shown, outcount, indices, f->statuses);
     if (shown == requests || !completion_set_completed(rc)) return rc;
-    if (*outcount == MPI_UNDEFINED) *outcount = 0;
+    if (*outcount == MPI_UNDEFINED) *outcount = none_yet();
     for (int i = 0; i < *outcount; i++) requests[indices[i]] = shown[indices[i]];
     return rc;
 }
@@ -229,7 +245,7 @@ int call_Request_get_status(const struct next *next, MPI_Request request, int *f
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     step_each(1, &request);
     int rc = next->Request_get_status(request, flag, s);
-    if (rc == MPI_SUCCESS && *flag && record_waits(request)) *flag = 0;
+    if (rc == MPI_SUCCESS && *flag && record_waits(request)) *flag = none_yet();
     if (rc == MPI_SUCCESS && *flag) finish_seen(&c, request, s);
     return completion_rc(&c, rc);
 }
@@ -247,7 +263,7 @@ int call_Request_get_status_any(const struct next *next, int count, const MPI_Re
     const MPI_Request *shown = completion_set_look(&f, requests);
     int rc = held < count ? MPI_SUCCESS : next->Request_get_status_any(count, shown, index, flag, s);
     if (held < count) *index = held, *flag = 1;
-    if (rc == MPI_SUCCESS && *flag && *index == MPI_UNDEFINED) *flag = shown == requests;
+    if (rc == MPI_SUCCESS && *flag && *index == MPI_UNDEFINED && shown != requests) *flag = none_yet();
     if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED) finish_seen(&c, requests[*index], s);
     completion_set_free(&f);
     return completion_rc(&c, rc);
@@ -261,7 +277,7 @@ int call_Request_get_status_all(const struct next *next, int count, const MPI_Re
     completion_set_alloc(&f, count, statuses);
     step_each(count, requests);
     int rc = next->Request_get_status_all(count, requests, flag, f.statuses);
-    if (rc == MPI_SUCCESS && *flag && completion_set_look(&f, requests) != requests) *flag = 0;
+    if (rc == MPI_SUCCESS && *flag && completion_set_look(&f, requests) != requests) *flag = none_yet();
     for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; i++) finish_seen(&c, requests[i], &f.statuses[i]);
     completion_set_free(&f);
     return completion_rc(&c, rc);
@@ -278,7 +294,7 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
     const MPI_Request *shown = completion_set_look(&f, requests);
     int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, shown, outcount, indices, f.statuses);
     if (held) *outcount = held;
-    if (rc == MPI_SUCCESS && *outcount == MPI_UNDEFINED && shown != requests) *outcount = 0;
+    if (rc == MPI_SUCCESS && *outcount == MPI_UNDEFINED && shown != requests) *outcount = none_yet();
     for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
         finish_seen(&c, requests[indices[i]], &f.statuses[i]);
     completion_set_free(&f);

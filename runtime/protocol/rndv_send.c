@@ -17,7 +17,6 @@
 #define LATE 64
 #define SPINS_PER_LOOK 64
 #define SPINS_PER_CHECK 4096
-#define SPINS_PER_PROGRESS 256
 
 static struct rndv_send *left;   /* whose sends have ended before their receivers */
 static atomic_int left_count;
@@ -262,9 +261,8 @@ static void finished(struct rndv_send *o)
 static bool await_match(const struct rndv_send *o)
 {
     for (unsigned spins = 1; !matched(o); spins++) {
-        if (spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
         if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return false;
-        backoff(spins);
+        comm_backoff(MPI_COMM_WORLD, spins);
     }
     return true;
 }
@@ -285,11 +283,12 @@ int rndv_send_end(struct rndv_send *o)
     if (!await_match(o)) return retire(o), finished(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         /* The rank itself does not receive meanwhile. */
-        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) rndv_send_move_away(o, true);
+        bool late = spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o));
+        if (late) rndv_send_move_away(o, true);
         if (rndv_send_moved(o)) return leave(o), 0;
         if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return retire(o), finished(o), -1;
-        if (o->stays && spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
-        backoff(spins);
+        if (late || o->stays) comm_backoff(MPI_COMM_WORLD, spins);
+        else backoff(spins);
     }
     finished(o);
     return 0;
@@ -299,9 +298,8 @@ int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
 {
     int64_t begun = trace_wanted() ? stats_now() : 0;
     for (unsigned spins = 1; !answered(o); spins++) {
-        if (spins % SPINS_PER_PROGRESS == 0) comm_progress(comm);
         if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return retire(o), finished(o), -1;
-        backoff(spins);
+        comm_backoff(comm, spins);
     }
     if (begun) trace_add_plain(TRACE_WAIT, "wait for the receiver", begun);
     finished(o);
@@ -342,9 +340,8 @@ void rndv_send_poll(void)
  * yet. Sets DONE if the receiver will not come. */
 static void linger(struct rndv_send *o, unsigned spins)
 {
-    if (spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
     if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) retire(o);
-    backoff(spins);
+    comm_backoff(MPI_COMM_WORLD, spins);
 }
 
 void rndv_send_finish(void)

@@ -175,16 +175,9 @@ bool completion_set_step(const struct completion_set *f)
     return all;
 }
 
-int completion_set_later(struct completion_set *f, const MPI_Request requests[], int *flag)
+void completion_set_await(const struct completion_set *f)
 {
-    int seen = 0, rc = MPI_SUCCESS;
-    int asked = GET_STATUS_ENDS_PERSISTENT ? 0 : f->count;
-    if (!asked) comm_progress(MPI_COMM_WORLD);
-    for (int i = 0; i < asked && rc == MPI_SUCCESS; i++)
-        rc = PMPI_Request_get_status(requests[i], &seen, MPI_STATUS_IGNORE);
-    completion_set_close(f);
-    *flag = 0;
-    return rc;
+    for (unsigned spins = 1; !completion_set_step(f); spins++) comm_backoff(MPI_COMM_WORLD, spins);
 }
 
 int completion_set_one(struct completion_set *f, int index, MPI_Status *status, int rc)

@@ -22,7 +22,7 @@ struct completion_set {
 };
 
 /* Opens a set. `statuses` may be MPI_STATUSES_IGNORE. Returns false if no request has a record, as far as known: the
- * call passes to the MPI. Else the caller ends the set by completion_set_close, _later, _all, _one or _some. */
+ * call passes to the MPI. Else the caller ends the set by completion_set_close, _all, _one or _some. */
 bool completion_set_open(struct completion_set *f, int count, const MPI_Request requests[], MPI_Status *statuses);
 /* Allocates the lists only, of own statuses too if needed. completion_set_free frees them. */
 void completion_set_alloc(struct completion_set *f, int count, MPI_Status *statuses);
@@ -36,14 +36,13 @@ bool completion_set_waits(const struct completion_set *f);
 MPI_Request *completion_set_show(const struct completion_set *f, MPI_Request requests[]);
 /* Returns that list for calls that only look at requests, in a set whose lists alone were allocated. */
 const MPI_Request *completion_set_look(const struct completion_set *f, const MPI_Request requests[]);
-/* Advances neighbourhood collectives. Returns true if all are complete for the MPI's next look. Calls that wait for the
- * MPI's own requests call this first. */
+/* Advances neighbourhood collectives. Returns true if all are complete for the MPI's next look. */
 bool completion_set_step(const struct completion_set *f);
+/* Advances them until all are. Calls that wait for the MPI's own requests call this first. */
+void completion_set_await(const struct completion_set *f);
 
 /* Keeps the records that did not complete. */
 void completion_set_close(struct completion_set *f);
-/* Closes the set of a test that finds nothing complete; lets the MPI progress. Returns the MPI's error. */
-int completion_set_later(struct completion_set *f, const MPI_Request requests[], int *flag);
 /* Returns true if rc of a call on an array lets requests complete. MPI_ERR_IN_STATUS reports failed requests; another
  * error means wrong arguments, and nothing completed. */
 static inline bool completion_set_completed(int rc)

@@ -3,7 +3,7 @@
  * few, in turn. */
 #include "request_internal.h"
 #include "base/activity.h"
-#include "base/backoff.h"
+#include "base/self_comm.h"
 #include "protocol/pipeline_send.h"
 #include <pthread.h>
 
@@ -97,7 +97,7 @@ static void finish(struct queue *q, bool cancel)
 {
     for (struct record *r; (r = pop(q));) {
         if (cancel && !r->held) cancel_active(r);
-        for (unsigned spins = 0; !record_step_taken(r); spins++) backoff(spins);
+        for (unsigned spins = 1; !record_step_taken(r); spins++) comm_backoff(MPI_COMM_WORLD, spins);
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
         if (r->persistent) PMPI_Request_free(&r->request);
         if (r->kind->end) r->kind->end(r);

@@ -1,7 +1,6 @@
 /* kinds.c: the kinds of records: what each does when the MPI has completed its request. */
 #include "base/error.h"
 #include "base/mpi_workarounds.h"
-#include "base/self_comm.h"
 #include "base/spinlock.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline_send.h"
@@ -100,13 +99,11 @@ static void rndv_complete(struct completion *c, struct record *r, MPI_Status *st
     if (error != MPI_SUCCESS || cancelled) rndv_recall(r);
 }
 
-/* Lets the MPI progress: while this is false, calls may leave the request out (completion_set_show). Where the MPI
- * can't be asked, it is shown once its receiver has the message. */
+/* Where the MPI can't be asked, its request is shown once the receiver has the message. */
 static bool rndv_ready(struct record *r)
 {
     int sent = GET_STATUS_ENDS_PERSISTENT && r->persistent;
-    if (sent) comm_progress(MPI_COMM_WORLD);
-    else PMPI_Request_get_status(r->request, &sent, MPI_STATUS_IGNORE);
+    if (!sent) PMPI_Request_get_status(r->request, &sent, MPI_STATUS_IGNORE);
     return sent && rndv_send_ended(r->rndv);
 }
 
