@@ -169,8 +169,10 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
 
 struct layout *layout_new(void)
 {
+    static _Atomic uint64_t made;
     struct layout *l = reserve_get(sizeof *l);
     l->refs = 1;
+    l->number = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) + 1;
     l->plain = MPI_DATATYPE_NULL;
     atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
     atomic_init(&l->runs_type, MPI_DATATYPE_NULL);

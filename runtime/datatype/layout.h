@@ -10,6 +10,7 @@
 
 struct layout {
     atomic_int refs;
+    uint64_t number;           /* no other layout of the process had it */
     atomic_bool committed;     /* the MPI has accepted the type in communication */
     bool named;                /* made for a named type */
     MPI_Datatype plain;        /* the named type if host_type_plain, since duplicates share the layout */

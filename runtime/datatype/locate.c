@@ -118,6 +118,7 @@ struct hulls {
     struct hull {
         uint64_t low, past;
         struct memory in;   /* the allocation when the ranges were found */
+        struct allocation alloc;   /* the same, if it has an id of its own; else all zeros */
     } of[HULLS];
 };
 
@@ -136,8 +137,10 @@ static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
     (void)packed;
     for (int i = 0; i < s->n; i++)
         if (add_to(&s->of[(s->last + i) % s->n], low, past)) return s->last = (s->last + i) % s->n, 0;
-    struct hull new = {low, past, {0}};
+    struct hull new = {low, past, {0}, {0}};
     locate_run(&new.in, low, 1);
+    if (new.in.device && device_located((const void *)(uintptr_t)low, &new.alloc) && new.alloc.mapped)
+        new.alloc = (struct allocation){0};
     if (s->n == HULLS || !new.in.device || !add_to(&new, low, past)) return s->n = 0, 1;
     s->last = s->n++;
     s->of[s->last] = new;
@@ -154,17 +157,30 @@ static const struct hulls *hulls_of(struct layout *l)
     return s;
 }
 
-/* Returns the device that holds an element at absolute addresses, in allocations that hold whole ranges; else NULL. */
-static struct device *device_of_hulls(struct layout *l)
+/* Returns the device of a range that lies where it was found; else NULL. */
+static struct device *device_before(const struct hull *h)
+{
+    bool same = h->alloc.span && device_holds_still(&h->alloc, (const void *)(uintptr_t)h->low);
+    return same ? h->in.device : NULL;
+}
+
+/* Returns the device that holds an element at absolute addresses, in allocations that hold whole ranges, and sets
+ * w->as_before and, if it is one, w->around; else NULL. */
+static struct device *device_of_hulls(struct layout *l, struct location *w)
 {
     const struct hulls *s = hulls_of(l);
     struct memory m = {0};
     struct device *d = NULL;
+    w->as_before = true;
     for (int i = 0; s && i < s->n; i++) {
-        locate_run(&m, s->of[i].low, 1);
-        if (!m.device || (d && m.device != d) || !holds(&m, s->of[i].past - 1)) return NULL;
-        d = m.device;
+        const struct hull *h = &s->of[i];
+        struct device *here = device_before(h);
+        if (!here) w->as_before = false, locate_run(&m, h->low, 1);
+        if (!here && holds(&m, h->past - 1)) here = m.device;
+        if (!here || (d && here != d)) return NULL;
+        d = here;
     }
+    if (s && s->n == 1 && w->as_before) w->around = s->of[0].alloc;
     return d;
 }
 
@@ -181,7 +197,7 @@ void locate_to(struct location *w, struct layout *l, const void *buf, int64_t co
     uint64_t base = (uint64_t)(uintptr_t)buf;
     *w = (struct location){0};
     if (buf == MPI_BOTTOM && l->tree) {
-        w->device = count == 1 ? device_of_hulls(l) : NULL;
+        w->device = count == 1 ? device_of_hulls(l, w) : NULL;
         if (!w->device) *w = locate_tree(l->tree, buf, count, l->extent);
         return;
     }

@@ -307,14 +307,14 @@ static struct recent *recent_around(const void *p)
     return item < 0 ? NULL : &recents->of[item];
 }
 
-/* Returns true if p still lies in that allocation. A free is not announced, but a new allocation has another id. */
-static bool still_allocated(const struct driver *driver, const struct recent *m, const void *p)
+/* A free is not announced, but a new allocation has another id. */
+bool device_holds_still(const struct allocation *a, const void *p)
 {
     unsigned long long id = 0;
-    if (m->alloc.mapped) return mapping_same(&m->alloc);
-    return driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) ==
+    if (a->mapped) return mapping_same(a);
+    return driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) ==
                CUDA_SUCCESS &&
-           id == m->alloc.id;
+           id == a->id;
 }
 
 /* Adds an allocation. Forgets others that overlap it: they were freed. */
@@ -333,7 +333,7 @@ struct device *device_locate(const void *p, struct allocation *a)
     struct origin o;
     *a = (struct allocation){0};
     struct recent *m = driver ? recent_around(p) : NULL;
-    if (m && still_allocated(driver, m, p)) return *a = m->alloc, m->device;
+    if (m && device_holds_still(&m->alloc, p)) return *a = m->alloc, m->device;
     if (m) *m = (struct recent){0};
     if (!driver || host_range_has(p) || host_range_learn(p)) return NULL;
     CUresult r = query_pointer(driver, p, &o);

@@ -33,6 +33,8 @@ struct device *device_locate(const void *p, struct allocation *a);
 /* Sets *a to the allocation that this thread's device_locate last found around p, without a query: for memory that was
  * located in the same MPI call. Returns false if it is not known. */
 bool device_located(const void *p, struct allocation *a);
+/* Returns true if p, which lay in *a when that was located, still lies there. Asks the driver once. */
+bool device_holds_still(const struct allocation *a, const void *p);
 /* Returns true if this thread may have located allocations that it does not remember. */
 bool device_forgets(void);
 /* Returns true if p is in device memory that is not managed: the host can't access it. */

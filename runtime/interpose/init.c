@@ -26,6 +26,7 @@
 #include "node/shm_pool.h"
 #include "protocol/channel.h"
 #include "protocol/host_select.h"
+#include "protocol/kept_jobs.h"
 #include "protocol/pipeline.h"
 #include "request/probed.h"
 #include "request/record.h"
@@ -141,6 +142,7 @@ static void finish(void)
 {
     kernel_set_chore(NULL);
     exchange_finish(), neighbor_topology_finish(), stream_comm_finish();
+    kept_jobs_finish();
     ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(), node_finish(), world_rank_finish();
     layout_finish();
     typed_copy_finish();

@@ -147,6 +147,31 @@ int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream 
     return result;
 }
 
+int typed_copy_links(struct device *d, const struct typed_copy_job *jobs, int n, struct stridec_link *links,
+                     uint32_t *blocks)
+{
+    struct stridec_link one[NEST_LINKS];
+    struct typed_copy_list list;
+    struct module *m = typed_copy_module(d);
+    if (!m) return -1;
+    copy_list_begin(&list, m, links, GEN_LINK_MOST);
+    for (int i = 0; i < n; i++) {
+        int these = jobs[i].bytes <= LISTED_MOST ? links_of(&jobs[i], d, &list, one) : 0;
+        if (!these || !copy_list_add(&list, one, these)) return 0;
+    }
+    *blocks = list.blocks;
+    return list.n;
+}
+
+int typed_copy_move_links(struct device *d, struct stream *s, const struct stridec_link *links, int n, uint32_t blocks,
+                          int *launches)
+{
+    struct typed_copy_list list = {.module = typed_copy_module(d), .n = n, .room = n, .blocks = blocks,
+                                   .job = (struct stridec_link *)links};
+    for (int i = 0; i < n; i++) list.programs |= (links[i].code >> 20 & 7) == 0;
+    return list.module ? copy_list_launch(&list, NULL, d, s, launches) : 1;
+}
+
 static void ask(struct kernel *k, struct device *d, bool wait)
 {
     struct module *m = module_of(k, d);

@@ -38,7 +38,7 @@ struct import {
     UT_hash_handle hh;
 };
 static struct import *imports;
-static uint64_t uses;
+static uint64_t uses, drops;
 static struct spinlock imports_lock;
 
 /* Closes an import that is out of the table and has no users. Caller holds `lock`. */
@@ -57,7 +57,7 @@ static void ipc_cache_drop(struct import *i)
 {
     spinlock_lock(&imports_lock);
     HASH_DEL(imports, i);
-    i->stale = true;
+    i->stale = true, drops++;
     bool used = i->users;
     spinlock_unlock(&imports_lock);
     if (!used) ipc_cache_close(i);
@@ -225,6 +225,28 @@ void ipc_cache_put(struct import *i)
     pthread_mutex_unlock(&lock);
 }
 
+uint64_t ipc_cache_drops(void)
+{
+    spinlock_lock(&imports_lock);
+    uint64_t all = drops;
+    spinlock_unlock(&imports_lock);
+    return all;
+}
+
+bool ipc_cache_use_again(struct import *const of[], int n, uint64_t since)
+{
+    spinlock_lock(&imports_lock);
+    bool open = drops == since;
+    for (int i = 0; open && i < n; i++) of[i]->users++, of[i]->used = ++uses;
+    spinlock_unlock(&imports_lock);
+    return open;
+}
+
+void ipc_cache_put_all(struct import *const of[], int n)
+{
+    for (int i = 0; i < n; i++) ipc_cache_put(of[i]);
+}
+
 /* ---- layouts ---- */
 
 struct known {
@@ -325,6 +347,11 @@ bool ipc_cache_layout(const struct peer *p, uint64_t at, struct ipc_cache_layout
     }
     if (k) *l = k->layout;
     return k != NULL;
+}
+
+void ipc_cache_layout_keep(const struct ipc_cache_layout *l)
+{
+    if (l->known) atomic_fetch_add_explicit(&l->known->users, 1, memory_order_relaxed);
 }
 
 void ipc_cache_layout_put(const struct ipc_cache_layout *l)

@@ -14,6 +14,12 @@ struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct
 /* Returns true if the memory is another GPU's than the reading device. */
 bool ipc_cache_other_gpu(const struct import *i);
 void ipc_cache_put(struct import *i);
+/* Returns how many were closed so far, or will be by their last users. */
+uint64_t ipc_cache_drops(void);
+/* Begins another use of each of n imports of peers, which were open when ipc_cache_drops returned `drops`. Returns
+ * false, and begins none, if one may have been closed since. Ends a use of each. */
+bool ipc_cache_use_again(struct import *const of[], int n, uint64_t drops);
+void ipc_cache_put_all(struct import *const of[], int n);
 
 /* Closes freed allocations of peers (ipc_export_to_mpi), so that the MPI can open memory that overlaps them. Call it
  * before device memory passes to the MPI in a call with ranks of this node. Checks each peer whose memory is open. */
@@ -29,6 +35,8 @@ struct ipc_cache_layout {
 };
 bool ipc_cache_layout(const struct peer *p, uint64_t at, struct ipc_cache_layout *l);
 void ipc_cache_layout_put(const struct ipc_cache_layout *l);
+/* Begins another use of a layout that is in use. */
+void ipc_cache_layout_keep(const struct ipc_cache_layout *l);
 
 /* Tries new probes of the peer, so that the peer may send by rendezvous. Cheap without new ones. */
 void ipc_cache_probe(struct peer *p, struct device *d);

@@ -309,7 +309,12 @@ struct nack {
     UT_hash_handle hh;   /* oldest first */
 };
 static struct nack *nacks;
-static atomic_bool any_nacked;
+static _Atomic uint64_t refusals;   /* all so far */
+
+uint64_t ipc_export_refusals(void)
+{
+    return atomic_load_explicit(&refusals, memory_order_acquire);
+}
 
 /* Returns the rank's NACK of the allocation, or NULL. Caller holds `lock`. */
 static struct nack *nack_of(uint64_t id, int64_t rank)
@@ -321,7 +326,7 @@ static struct nack *nack_of(uint64_t id, int64_t rank)
 
 static bool is_nacked(uint64_t id, int64_t rank)
 {
-    if (!atomic_load_explicit(&any_nacked, memory_order_acquire)) return false;
+    if (!ipc_export_refusals()) return false;
     pthread_mutex_lock(&lock);
     const struct nack *r = nack_of(id, rank);
     bool refused = r && r->times >= (id & SLOT_MAPPED ? NACKS_MAPPED : 1);
@@ -343,7 +348,7 @@ static bool note_nack(uint64_t id, const struct peer *p)
         HASH_DEL(nacks, oldest);
         free(oldest);
     }
-    atomic_store_explicit(&any_nacked, true, memory_order_release);
+    atomic_fetch_add_explicit(&refusals, 1, memory_order_release);
     return r && !known;
 }
 

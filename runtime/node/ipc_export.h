@@ -39,6 +39,9 @@ void ipc_export_to_mpi(const void *first, const struct allocation *around);
 bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p);
 /* Notes that the peer could not read allocation `id`: later messages to it are packed. */
 void ipc_export_nack(uint64_t id, const struct peer *p);
+/* Returns how often a peer could not read, or be given, memory so far: until it grows, what a peer has accepted once it
+ * accepts again. */
+uint64_t ipc_export_refusals(void);
 /* Returns the offset of the layout's shape signature in the own file, written there once; 0 if it is too long. */
 uint64_t ipc_export_layout(struct layout *l);
 /* Waits for the default stream of d. A cudaMemcpy from pageable memory may return before its bytes arrive. The streams

@@ -7,6 +7,7 @@
 void rndv_describe(struct slot *s, struct device *d, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     SLOT_SET(s->memory, SLOT_DEVICE);
+    SLOT_SET(s->description, 0);
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
     if (s->id != e->id || s->start != e->start || s->span != e->span)
         s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(d);
@@ -53,6 +54,7 @@ static bool fill(struct rndv_send *o, struct rndv_send_site *site)
     int64_t first, past;
     uint64_t layout = 0, user = (uint64_t)(uintptr_t)p->user;
     bool packed = layout_contiguous(p->layout, p->count);
+    if (site->as_before && !e->span) return false;   /* in several allocations, or in one that is not shared */
     layout_span(p->layout, p->count, &first, &past);
     if (!ipc_export_holds(e, user + (uint64_t)first, past - first) &&
         !export_range(p->device, user + (uint64_t)first, past - first, site->located, e))
@@ -83,19 +85,66 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     return true;
 }
 
+/* What the slots from one on described last, if their `description` tells so. */
+static struct described {
+    uint64_t first;    /* `description` of the first slot */
+    uint64_t layout;   /* its number */
+    int rank;
+    uint64_t refusals;
+} described[SLOTS];
+
+/* Returns the next part's slot, or NULL. */
+static struct slot *next_part(const struct slot *s)
+{
+    return s->next ? &node_own()->slot[s->next - 1] : NULL;
+}
+
+/* Returns true if the n slots still describe this payload to this peer. Each then has the number of the description,
+ * and in its low bits that of the part: slots are taken in any order. */
+static bool is_described(const struct rndv_send *o, int n)
+{
+    const struct slot *s = o->slot;
+    const struct described *k = &described[s - node_own()->slot];
+    uint64_t at = k->first;
+    if (!at || k->layout != o->tbuf->layout->number || k->rank != o->peer->rank) return false;
+    if (k->refusals != ipc_export_refusals()) return false;
+    for (int i = 0; i < n; i++, at++, s = next_part(s))
+        if (s->description != at) return false;
+    return true;
+}
+
+/* Notes what the n slots describe, so that the next such message need not do it again. */
+static void describe_parts(struct rndv_send *o, int n, uint64_t refusals)
+{
+    static _Atomic uint64_t descriptions;
+    struct slot *s = o->slot;
+    uint64_t at = (atomic_fetch_add(&descriptions, 1) + 1) * LAYOUT_PARTS;
+    described[s - node_own()->slot] = (struct described){at, o->tbuf->layout->number, o->peer->rank, refusals};
+    for (int i = 0; i < n; i++, s = next_part(s)) s->description = at++;
+}
+
+/* Describes each part in a slot of its own. Returns false if the peer can't read one. */
+static bool fill_each(struct rndv_send *o, const struct layout_parts *parts, struct rndv_send_site *site)
+{
+    uint64_t refusals = ipc_export_refusals();
+    struct slot *s = o->slot;
+    bool lasting = site->as_before;
+    for (int i = 0; i < parts->n; i++, s = next_part(s)) {
+        if (!fill_part(o, s, parts->part[i], site)) return false;
+        lasting = lasting && site->allocation.synchronous && !(site->allocation.id & SLOT_MAPPED);
+    }
+    if (lasting) describe_parts(o, parts->n, refusals);
+    return true;
+}
+
 /* Describes a payload at absolute addresses in several allocations, a slot for each part. */
 static bool fill_parts(struct rndv_send *o, struct rndv_send_site *site)
 {
     const struct typed_buffer *p = o->tbuf;
     const struct layout_parts *parts = p->count == 1 && !p->user ? layout_parts_by_memory(p->layout) : NULL;
     if (!parts || parts->n < 2 || !rndv_send_slots(o, parts->n - 1)) return false;
-    struct slot *s = o->slot;
-    bool all = fill_part(o, s, parts->part[0], site);
-    for (int i = 1; i < parts->n && all; i++) {
-        s = &node_own()->slot[s->next - 1];
-        all = fill_part(o, s, parts->part[i], site);
-    }
-    if (!all) return o->slot->next = 0, false;
+    bool there = (site->as_before && is_described(o, parts->n)) || fill_each(o, parts, site);
+    if (!there) return o->slot->next = 0, false;
     atomic_store_explicit(&o->slot->flags_unread, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->ready, p->bytes, memory_order_relaxed);
     return true;

@@ -8,6 +8,7 @@
 #include "base/self_comm.h"
 #include "datatype/layout_parts.h"
 #include "kernel/typed_copy.h"
+#include "kept_jobs.h"
 #include "node/ipc_cache.h"
 #include "pack/host_scatter.h"
 #include "pipeline.h"
@@ -37,6 +38,7 @@ struct rndv_get {
     struct pool_buffer *bounce;   /* packed bytes on their way to host memory */
     uint64_t between;   /* packed bytes of parts on their way to the buffer, in device memory; 0: none */
     struct rndv_get *parts;   /* those after the first of a payload in several allocations, by `next` */
+    struct kept_jobs *kept;   /* in their place; NULL: none */
     int64_t begun;
     bool taken, tried, done;
     struct rndv_get *next;
@@ -252,20 +254,53 @@ static bool sides_to(struct rndv_get *p, struct typed_copy_batch *batch, struct 
     return true;
 }
 
+/* Returns true if jobs write the buffer itself. */
+static bool ends_in_place(const struct rndv_get *p)
+{
+    return p->tbuf->device && !p->bounce && !p->between && !via_bounce(p->tbuf);
+}
+
+/* Keeps the n jobs of a payload that the message alone opened memory for. */
+static void keep_jobs(const struct rndv_get *p, const struct typed_copy_job *jobs, int n, uint64_t drops)
+{
+    struct import *import[LAYOUT_PARTS];
+    struct ipc_cache_layout layout[LAYOUT_PARTS];
+    struct kept_uses u = {.import = import, .layout = layout, .drops = drops};
+    struct kept_jobs_key key = kept_jobs_key_of(p->peer, p->slot, p->device, p->tbuf);
+    for (const struct rndv_get *part = p; part; part = part == p ? p->parts : part->next) {
+        if (part->import && !p->peer->self) import[u.imports++] = part->import;
+        if (part->layout.known) layout[u.layouts++] = part->layout;
+    }
+    kept_jobs_add(&key, jobs, n, &u);
+}
+
 /* Describes the jobs of a payload, one for each part. Returns their number; 0 if it can't be read in place. */
 static int jobs_of(struct rndv_get *p, struct opened *last, struct typed_copy_batch *batch, struct typed_copy_job *jobs)
 {
     int64_t bytes = 0;
     int n = 0;
+    if (p->kept) return kept_jobs_copy(p->kept, jobs), kept_jobs_n(p->kept);
     if (!p->slot->next) return job_of(p, last, jobs);
-    bool sides = p->parts != NULL;
+    bool sides = p->parts != NULL, alone = !last->peer;
+    uint64_t drops = p->slot->description ? ipc_cache_drops() : 0;
     for (struct rndv_get *part = p; sides && part; part = part == p ? p->parts : part->next, n++) {
         jobs[n].bytes = part->slot->bytes, bytes += part->slot->bytes;
         sides = jobs[n].bytes > 0 && side_from(part, last, &jobs[n].from);
         jobs[n].across = last->across || !p->tbuf->device;
         if (!sides) p->slot->id = part->slot->id;   /* what is refused */
     }
-    return sides && bytes == p->bytes && sides_to(p, batch, jobs, n) ? n : 0;
+    if (!sides || bytes != p->bytes || !sides_to(p, batch, jobs, n)) return 0;
+    if (p->slot->description && alone && ends_in_place(p)) keep_jobs(p, jobs, n, drops);
+    return n;
+}
+
+/* Enqueues the n jobs of all payloads. */
+static int move_jobs(const struct rndv_recvs *ps, struct typed_copy_batch *batch, struct device *d, struct stream *s,
+                     const struct typed_copy_job *jobs, int n, int *launches)
+{
+    const struct kept_jobs *kept = ps->n == 1 ? ps->first->kept : NULL;
+    int result = kept && n ? kept_jobs_move(kept, s, launches) : 1;
+    return result > 0 ? typed_copy_move(batch, d, s, jobs, n, launches) : result;
 }
 
 /* Unpacks parts that went through a packed buffer. */
@@ -301,7 +336,7 @@ static void run_on(struct rndv_recvs *ps, struct device *d)
             int more = jobs_of(p, &last, &batch, &jobs[n]);
             p->done = more > 0, n += more;
         }
-    bool moved = s && !typed_copy_move(&batch, d, s, jobs, n, &launches) && move_between(ps, d, s);
+    bool moved = s && !move_jobs(ps, &batch, d, s, jobs, n, &launches) && move_between(ps, d, s);
     for (struct rndv_get *p = ps->first; moved && p; p = p->next) {
         struct typed_copy_job job;
         if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
@@ -390,7 +425,9 @@ static void begin(struct rndv_recvs *ps, struct rndv_get *p)
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->tbuf->device ? p->tbuf->device : device_default();
     node_set_gpu(p->device ? device_gpu_id(p->device) : 0);
-    if (!add_parts(p)) drop_parts(p);
+    struct kept_jobs_key key = kept_jobs_key_of(p->peer, p->slot, p->device, p->tbuf);
+    if (p->slot->next && ends_in_place(p) && (p->kept = kept_jobs_get(&key))) ps->parts += kept_jobs_n(p->kept) - 1;
+    else if (!add_parts(p)) drop_parts(p);
     for (const struct rndv_get *part = p->parts; part; part = part->next) ps->parts++;
 }
 
@@ -405,7 +442,7 @@ static bool rndv_recv_rest(struct rndv_get *p)
     p->done = ok && !file;
     if (ok && p->bounce) ok = host_scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && via_bounce(to)) ok = typed_buffer_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
-    ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout), drop_parts(p);
+    ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout), drop_parts(p), kept_jobs_put(p->kept);
     mempool_put(p->bounce);
     /* A payload in the shared segment needs no fallback: if it is not there, the sender is gone. */
     if (!ok && !file && p->slot->memory != SLOT_POOL) ok = rndv_recv_fallback(p);

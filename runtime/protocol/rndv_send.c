@@ -102,6 +102,7 @@ static bool move_to_file(struct rndv_send *o)
     if (rndv_file_out(o->tbuf, o->rts.slot)) return false;
     o->in_file = true;
     o->slot->memory = SLOT_FILE;
+    SLOT_SET(o->slot->description, 0);
     return true;
 }
 

@@ -66,6 +66,7 @@ static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user
     struct slot *s = o->slot;
     const struct typed_buffer *p = o->tbuf;
     s->memory = memory;
+    SLOT_SET(s->description, 0);
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent;
     s->head = memory == SLOT_POOL ? HEAD_BYTES : 0;

@@ -1,0 +1,124 @@
+/* kept_jobs.c: a table of a few places, each found by its key's description. */
+#include "kept_jobs.h"
+#include "../../gen/gen.h"
+#include "base/spinlock.h"
+#include "datatype/layout_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES 64
+
+struct kept_jobs {
+    struct kept_jobs_key key;
+    int users;   /* messages that read by it: nobody replaces it */
+    uint64_t drops;
+    int n, imports, layouts;
+    struct typed_copy_job job[LAYOUT_PARTS];
+    struct import *import[LAYOUT_PARTS];
+    struct ipc_cache_layout layout[LAYOUT_PARTS];   /* each in use */
+    struct stridec_link link[GEN_LINK_MOST];
+    int links;   /* 0: the jobs are not one launch */
+    uint32_t blocks;
+};
+static struct kept_jobs *places[PLACES];   /* NULL: never used */
+static struct spinlock spin_lock;
+
+static struct kept_jobs **place_of(const struct kept_jobs_key *key)
+{
+    return &places[(key->description / LAYOUT_PARTS + (uint64_t)key->rank * 17) % PLACES];
+}
+
+static bool same(const struct kept_jobs_key *a, const struct kept_jobs_key *b)
+{
+    return a->description == b->description && a->rank == b->rank && a->device == b->device && a->layout == b->layout &&
+           a->user == b->user && a->count == b->count;
+}
+
+struct kept_jobs_key kept_jobs_key_of(const struct peer *p, const struct slot *s, struct device *d,
+                                      const struct typed_buffer *to)
+{
+    return (struct kept_jobs_key){s->description, p->rank, d, to->layout->number, to->user, to->count};
+}
+
+struct kept_jobs *kept_jobs_get(const struct kept_jobs_key *key)
+{
+    if (!key->description) return NULL;
+    spinlock_enter(&spin_lock);
+    struct kept_jobs *k = *place_of(key);
+    if (k && (!same(&k->key, key) || !ipc_cache_use_again(k->import, k->imports, k->drops))) k = NULL;
+    if (k) k->users++;
+    spinlock_leave(&spin_lock);
+    return k;
+}
+
+int kept_jobs_n(const struct kept_jobs *k)
+{
+    return k->n;
+}
+
+void kept_jobs_copy(const struct kept_jobs *k, struct typed_copy_job jobs[])
+{
+    memcpy(jobs, k->job, (size_t)k->n * sizeof *jobs);
+}
+
+int kept_jobs_move(const struct kept_jobs *k, struct stream *s, int *launches)
+{
+    return k->links ? typed_copy_move_links(k->key.device, s, k->link, k->links, k->blocks, launches) : 1;
+}
+
+void kept_jobs_put(struct kept_jobs *k)
+{
+    if (!k) return;
+    ipc_cache_put_all(k->import, k->imports);
+    spinlock_enter(&spin_lock);
+    k->users--;
+    spinlock_leave(&spin_lock);
+}
+
+static void empty(struct kept_jobs *k)
+{
+    for (int i = 0; i < k->layouts; i++) ipc_cache_layout_put(&k->layout[i]);
+    k->key.description = 0, k->layouts = k->imports = k->n = 0;
+}
+
+/* What kept_jobs_add was told, and one launch. */
+struct news {
+    const struct kept_jobs_key *key;
+    const struct typed_copy_job *job;
+    int n, links;
+    uint32_t blocks;
+    struct stridec_link link[GEN_LINK_MOST];
+};
+
+static void fill(struct kept_jobs *k, const struct news *of, const struct kept_uses *u)
+{
+    empty(k);
+    k->key = *of->key, k->drops = u->drops, k->blocks = of->blocks;
+    k->n = of->n, k->links = of->links, k->imports = u->imports, k->layouts = u->layouts;
+    memcpy(k->job, of->job, (size_t)k->n * sizeof *k->job);
+    memcpy(k->link, of->link, (size_t)k->links * sizeof *k->link);
+    memcpy(k->import, u->import, (size_t)k->imports * sizeof *k->import);
+    memcpy(k->layout, u->layout, (size_t)k->layouts * sizeof *k->layout);
+    for (int i = 0; i < k->layouts; i++) ipc_cache_layout_keep(&k->layout[i]);
+}
+
+void kept_jobs_add(const struct kept_jobs_key *key, const struct typed_copy_job jobs[], int n,
+                   const struct kept_uses *uses)
+{
+    struct kept_jobs **at = place_of(key);
+    struct news news = {.key = key, .job = jobs, .n = n};
+    news.links = key->description ? typed_copy_links(key->device, jobs, n, news.link, &news.blocks) : -1;
+    if (news.links < 0) return;   /* the kernel is not there yet: the next message asks again */
+    spinlock_enter(&spin_lock);
+    if (!*at) *at = calloc(1, sizeof **at);
+    if (*at && !(*at)->users) fill(*at, &news, uses);
+    spinlock_leave(&spin_lock);
+}
+
+void kept_jobs_finish(void)
+{
+    for (int i = 0; i < PLACES; i++) {
+        if (places[i]) empty(places[i]);
+        free(places[i]), places[i] = NULL;
+    }
+}
