@@ -1,37 +1,43 @@
-/* alike.c: messages from several allocations that come again and again: the sender tells that it describes one as before,
- * and the receiver reads it as before. Types take turns, several messages are on their way at once, and between rounds
- * allocations, and types, go and come again at the same places.
+/* alike.c: messages from several allocations that come again and again: the sender tells that it describes one as
+ * before, and the receiver reads it as before. Types take turns, several messages are on their way at once, and between
+ * rounds allocations, and types, go and come again at the same places. `threads`: several do so in each rank.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 threads
- * run: STRIDEC_TRANSPORT=zerocopy -n 3
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 threads
+ * run: -n 2 threads
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_REUSE=1 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:9 -n 2
  */
 #include "check.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ARRAYS 6
-#define DOUBLES 2048   /* of an array: its rows are every second pair */
+#define DOUBLES 2048   /* of an array; a row begins at every fourth */
 #define TYPES 4
 #define ROUNDS 120
+#define THREADS 3
 #define MOST 5         /* messages at once */
 
-static double *array[2][ARRAYS], *image[2];   /* to send from, to receive into; on the host, all of one */
-static MPI_Datatype types[2][TYPES];
-static MPI_Request requests[2 * MOST];
-static uint64_t state;
+/* What one thread of each rank sends and receives. */
+struct work {
+    double *array[2][ARRAYS], *image[2];   /* to send from, to receive into; on the host, all of one */
+    MPI_Datatype types[2][TYPES];
+    MPI_Request requests[2 * MOST];
+    MPI_Comm comm;
+    uint64_t state;   /* of chance, the same on all ranks */
+};
 
-/* Ranks that begin with one state find the same. */
-static int below(int n)
+static int below(struct work *w, int n)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((state >> 33) % (uint64_t)n);
+    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((w->state >> 33) % (uint64_t)n);
 }
 
-/* Type t takes in t + 2 arrays from number t on, of every other one of them rows of one double. */
+/* Type t takes in t + 2 arrays from number t on; its rows are of one double in one array, of two in the next. */
 static int row(int t, int i)
 {
     return (t + i) % 2 ? 1 : 2;
@@ -47,13 +53,13 @@ static int array_of(int t, int i)
     return (t + i) % ARRAYS;
 }
 
-static MPI_Datatype type_make(int side, int t)
+static MPI_Datatype type_make(struct work *w, int side, int t)
 {
     int ones[ARRAYS], n = arrays_of(t);
     MPI_Aint at[ARRAYS];
     MPI_Datatype rows[ARRAYS], all;
     for (int i = 0; i < n; i++) {
-        ones[i] = 1, at[i] = (MPI_Aint)array[side][array_of(t, i)];
+        ones[i] = 1, at[i] = (MPI_Aint)w->array[side][array_of(t, i)];
         MPI_Type_vector(DOUBLES / 4, row(t, i), 4, MPI_DOUBLE, &rows[i]);
     }
     MPI_Type_create_struct(n, ones, at, rows, &all);
@@ -62,10 +68,10 @@ static MPI_Datatype type_make(int side, int t)
     return all;
 }
 
-static void types_make(int side, int t)
+static void types_make(struct work *w, int side, int t)
 {
-    if (types[side][t] != MPI_DATATYPE_NULL) MPI_Type_free(&types[side][t]);
-    types[side][t] = type_make(side, t);
+    if (w->types[side][t] != MPI_DATATYPE_NULL) MPI_Type_free(&w->types[side][t]);
+    w->types[side][t] = type_make(w, side, t);
 }
 
 static double value(int round, int rank, int a, int i)
@@ -73,81 +79,94 @@ static double value(int round, int rank, int a, int i)
     return round * 1e6 + rank * 1e5 + a * 1e4 + i;
 }
 
-static void write_arrays(int round)
+static void write_arrays(struct work *w, int round)
 {
     for (int a = 0; a < ARRAYS; a++)
         for (int side = 0; side < 2; side++) {
-            for (int i = 0; i < DOUBLES; i++) image[side][i] = side ? -1 : value(round, my_rank, a, i);
-            mem_write(MEM_DEVICE, array[side][a], image[side], DOUBLES * sizeof(double));
+            for (int i = 0; i < DOUBLES; i++) w->image[side][i] = side ? -1 : value(round, my_rank, a, i);
+            mem_write(MEM_DEVICE, w->array[side][a], w->image[side], DOUBLES * sizeof(double));
         }
 }
 
 /* Compares what was received by the types of a round, whose bits are in `came`. */
-static void check_arrays(int round, int from, unsigned came)
+static void check_arrays(struct work *w, int round, int from, unsigned came)
 {
     for (int a = 0; a < ARRAYS; a++) {
         int wide = 0, wrong = 0;
         for (int t = 0; t < TYPES; t++)
             for (int i = 0; i < arrays_of(t); i++)
                 if (came >> t & 1 && array_of(t, i) == a && row(t, i) > wide) wide = row(t, i);
-        mem_read(MEM_DEVICE, image[1], array[1][a], DOUBLES * sizeof(double));
+        mem_read(MEM_DEVICE, w->image[1], w->array[1][a], DOUBLES * sizeof(double));
         for (int i = 0; i < DOUBLES; i++)
-            wrong += image[1][i] != (i % 4 < wide ? value(round, from, a, i) : -1);
+            wrong += w->image[1][i] != (i % 4 < wide ? value(round, from, a, i) : -1);
         expect(wrong == 0, "round %d: %d doubles of array %d are wrong", round, wrong, a);
     }
 }
 
 /* An array goes and comes again, mostly at the same place; then its types are new, or stay where it is the same. */
-static void change(int side, int a)
+static void change(struct work *w, int side, int a)
 {
-    double *before = array[side][a];
+    double *before = w->array[side][a];
     mem_free(MEM_DEVICE, before);
-    array[side][a] = mem_alloc(MEM_DEVICE, DOUBLES * sizeof(double));
-    for (int t = 0; t < TYPES && array[side][a] != before; t++) types_make(side, t);
+    w->array[side][a] = mem_alloc(MEM_DEVICE, DOUBLES * sizeof(double));
+    for (int t = 0; t < TYPES && w->array[side][a] != before; t++) types_make(w, side, t);
 }
 
-static void round_go(int round)
+static void round_go(struct work *w, int round)
 {
-    int messages = below(MOST) + 1, blocking = messages == 1, to = (my_rank + 1) % num_ranks,
+    int messages = below(w, MOST) + 1, blocking = messages == 1, to = (my_rank + 1) % num_ranks,
         from = (my_rank + num_ranks - 1) % num_ranks;
     unsigned came = 0;
     int used[MOST];
-    write_arrays(round);
-    for (int m = 0; m < messages; m++) used[m] = below(TYPES), came |= 1u << used[m];
-    MPI_Barrier(check_comm);
+    write_arrays(w, round);
+    for (int m = 0; m < messages; m++) used[m] = below(w, TYPES), came |= 1u << used[m];
+    MPI_Barrier(w->comm);
     for (int m = 0; m < messages && !blocking; m++)
-        MPI_Irecv(MPI_BOTTOM, 1, types[1][used[m]], from, m, check_comm, &requests[m]);
+        MPI_Irecv(MPI_BOTTOM, 1, w->types[1][used[m]], from, m, w->comm, &w->requests[m]);
     for (int m = 0; m < messages && !blocking; m++)
-        MPI_Isend(MPI_BOTTOM, 1, types[0][used[m]], to, m, check_comm, &requests[messages + m]);
-    if (!blocking) MPI_Waitall(2 * messages, requests, MPI_STATUSES_IGNORE);
+        MPI_Isend(MPI_BOTTOM, 1, w->types[0][used[m]], to, m, w->comm, &w->requests[messages + m]);
+    if (!blocking) MPI_Waitall(2 * messages, w->requests, MPI_STATUSES_IGNORE);
     for (int half = 0; half < 2 && blocking; half++) {   /* the even ranks send first */
-        if (half == my_rank % 2) MPI_Send(MPI_BOTTOM, 1, types[0][used[0]], to, 0, check_comm);
-        else MPI_Recv(MPI_BOTTOM, 1, types[1][used[0]], from, 0, check_comm, MPI_STATUS_IGNORE);
+        if (half == my_rank % 2) MPI_Send(MPI_BOTTOM, 1, w->types[0][used[0]], to, 0, w->comm);
+        else MPI_Recv(MPI_BOTTOM, 1, w->types[1][used[0]], from, 0, w->comm, MPI_STATUS_IGNORE);
     }
-    check_arrays(round, from, came);
+    check_arrays(w, round, from, came);
+}
+
+static void *work(void *of)
+{
+    struct work *w = of;
+    mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));   /* a context, in each thread */
+    for (int side = 0; side < 2; side++) {
+        w->image[side] = malloc(DOUBLES * sizeof(double));
+        for (int a = 0; a < ARRAYS; a++) w->array[side][a] = mem_alloc(MEM_DEVICE, DOUBLES * sizeof(double));
+        for (int t = 0; t < TYPES; t++) w->types[side][t] = MPI_DATATYPE_NULL, types_make(w, side, t);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int what = below(w, 8), side = below(w, 2), which = below(w, TYPES);
+        round_go(w, round);
+        if (what == 0) change(w, side, which);
+        if (what == 1) types_make(w, side, which);
+    }
+    for (int side = 0; side < 2; side++) {
+        for (int t = 0; t < TYPES; t++) MPI_Type_free(&w->types[side][t]);
+        for (int a = 0; a < ARRAYS; a++) mem_free(MEM_DEVICE, w->array[side][a]);
+        free(w->image[side]);
+    }
+    return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    bool threads = argc > 1 && !strcmp(argv[1], "threads");
-    check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
-    state = test_seed;
-    for (int side = 0; side < 2; side++) {
-        image[side] = malloc(DOUBLES * sizeof(double));
-        for (int a = 0; a < ARRAYS; a++) array[side][a] = mem_alloc(MEM_DEVICE, DOUBLES * sizeof(double));
-        for (int t = 0; t < TYPES; t++) types[side][t] = MPI_DATATYPE_NULL, types_make(side, t);
-    }
-    for (int round = 0; round < ROUNDS; round++) {
-        int what = below(8), side = below(2), which = below(TYPES);
-        round_go(round);
-        if (what == 0) change(side, which);
-        if (what == 1) types_make(side, which);
-    }
-    report("%d rounds", ROUNDS);
-    for (int side = 0; side < 2; side++) {
-        for (int t = 0; t < TYPES; t++) MPI_Type_free(&types[side][t]);
-        for (int a = 0; a < ARRAYS; a++) mem_free(MEM_DEVICE, array[side][a]);
-        free(image[side]);
-    }
+    struct work w[THREADS];
+    pthread_t id[THREADS];
+    int threads = argc > 1 && !strcmp(argv[1], "threads") ? THREADS : 1;
+    check_start(&argc, &argv, threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+    for (int i = 0; i < threads; i++) MPI_Comm_dup(check_comm, &w[i].comm), w[i].state = test_seed + (uint64_t)i;
+    for (int i = 1; i < threads; i++) pthread_create(&id[i], NULL, work, &w[i]);
+    work(&w[0]);
+    for (int i = 1; i < threads; i++) pthread_join(id[i], NULL);
+    for (int i = 0; i < threads; i++) MPI_Comm_free(&w[i].comm);
+    report("%d rounds, %d threads", ROUNDS, threads);
     return check_finish();
 }
