@@ -81,7 +81,7 @@ static void empty(struct kept_jobs *k)
     k->key.description = 0, k->layouts = k->imports = k->n = 0;
 }
 
-/* What kept_jobs_add was told, and one launch. */
+/* Holds what kept_jobs_add was told, and the launch. */
 struct news {
     const struct kept_jobs_key *key;
     const struct typed_copy_job *job;

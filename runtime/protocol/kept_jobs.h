@@ -1,5 +1,5 @@
-/* kept_jobs.h: how payloads in several allocations were read lately: their sender tells by a number that it describes one
- * as before (struct slot, `description`), and their receiver then looks nothing up. */
+/* kept_jobs.h: how payloads in several allocations were read lately. The sender tells by a number that it describes one
+ * as before (struct slot, `description`); then the receiver looks nothing up. */
 #ifndef STRIDEC_KEPT_JOBS_H
 #define STRIDEC_KEPT_JOBS_H
 #include "kernel/typed_copy.h"
@@ -7,7 +7,7 @@
 #include "pack/typed_buffer.h"
 
 struct kept_jobs;
-/* What jobs were made of: jobs of equal keys are the same. */
+/* Tells what jobs were made of: those of equal keys are the same. */
 struct kept_jobs_key {
     uint64_t description;   /* the sender's; 0: nothing is kept */
     int rank;               /* the sender */
@@ -29,7 +29,7 @@ int kept_jobs_move(const struct kept_jobs *k, struct stream *s, int *launches);
 /* Ends the use of k, which may be NULL. */
 void kept_jobs_put(struct kept_jobs *k);
 
-/* What jobs use: allocations of peers, and layouts; all were in use since ipc_cache_drops returned `drops`. */
+/* Lists what jobs use: allocations of peers, and layouts; all were in use since ipc_cache_drops returned `drops`. */
 struct kept_uses {
     struct import *const *import;
     const struct ipc_cache_layout *layout;

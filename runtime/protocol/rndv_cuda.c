@@ -85,7 +85,7 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     return true;
 }
 
-/* What the slots from one on described last, if their `description` tells so. */
+/* Tells what the slots from one on described last, if theirs are still these numbers. */
 static struct described {
     uint64_t first;    /* `description` of the first slot */
     uint64_t layout;   /* its number */
