@@ -45,7 +45,7 @@ static void slots_end(struct channel *c)
 {
     if (!c->slots) return;
     struct slot *flag = c->slots->slot ? second_of(node_own(), (uint32_t)(c->slots->slot - node_own()->slot)) : NULL;
-    if (flag) flag->id = 0;   /* the handle there is the receiver's */
+    if (flag) flag->id = 0, flag->description = 0;   /* the handle there is the receiver's */
     rndv_send_withdraw(c->slots);
     c->slots = NULL;
 }
