@@ -79,6 +79,11 @@ int rndv_send_feed(struct rndv_send *o)
     return o->pushes ? o->domain->feed(o) : 0;
 }
 
+bool rndv_send_feeds(const struct rndv_send *o)
+{
+    return o->pushes;
+}
+
 const struct rts *rndv_send_rts(const struct rndv_send *o)
 {
     return &o->rts;
