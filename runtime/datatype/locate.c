@@ -170,18 +170,27 @@ static struct device *device_of_hulls(struct layout *l, struct location *w)
 {
     const struct hulls *s = hulls_of(l);
     struct memory m = {0};
-    struct device *d = NULL;
-    w->as_before = true;
-    for (int i = 0; s && i < s->n; i++) {
-        const struct hull *h = &s->of[i];
-        struct device *here = device_before(h);
-        if (!here) w->as_before = false, locate_run(&m, h->low, 1);
-        if (!here && holds(&m, h->past - 1)) here = m.device;
-        if (!here || (d && here != d)) return NULL;
-        d = here;
+    struct device *d = NULL, *here = NULL;
+    int same = 0, n = s ? s->n : 0;
+    while (same < n && (here = device_before(&s->of[same])) && (!d || here == d)) d = here, same++;
+    w->as_before = n && same == n;
+    if (w->as_before && n == 1) w->around = s->of[0].alloc;
+    if (w->as_before) return d;
+    d = NULL;   /* all are located: callers ask device_located */
+    for (int i = 0; i < n; i++) {
+        locate_run(&m, s->of[i].low, 1);
+        if (!m.device || (d && m.device != d) || !holds(&m, s->of[i].past - 1)) return NULL;
+        d = m.device;
     }
-    if (s && s->n == 1 && w->as_before) w->around = s->of[0].alloc;
     return d;
+}
+
+bool locate_before(const struct layout *l, uint64_t address, struct allocation *a)
+{
+    const struct hulls *s = atomic_load_explicit(&l->hulls, memory_order_acquire);
+    for (int i = 0; s && i < s->n; i++)
+        if (address - s->of[i].low < s->of[i].past - s->of[i].low) return *a = s->of[i].alloc, a->span != 0;
+    return false;
 }
 
 /* Returns true if the last byte may be assumed to lie where the first does. */

@@ -22,6 +22,9 @@ static inline struct location locate(struct layout *l, const void *buf, int64_t 
     locate_to(&w, l, buf, count);
     return w;
 }
+/* Sets *a to the allocation around an address of a layout whose location says as_before. Returns false if there is
+ * none. */
+bool locate_before(const struct layout *l, uint64_t address, struct allocation *a);
 /* Returns the location of a nonempty tree; checks all its parts wherever buf is. */
 struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent);
 

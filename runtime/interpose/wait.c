@@ -51,8 +51,8 @@ static int waitall_light(const struct next *next, int count, MPI_Request request
     return failed ? MPI_ERR_IN_STATUS : rc;
 }
 
-/* Returns 0, the number of complete requests: a receiver is still to come. The MPI was not asked, or about inactive
- * requests alone: it has made no progress in this call. */
+/* Returns 0, the number of complete requests: a receiver is still to come. The MPI may not have made progress in this
+ * call: it was not asked, or not about a request that it still has to do something for. */
 static int none_yet(void)
 {
     comm_progress(MPI_COMM_WORLD);

@@ -35,10 +35,11 @@ struct typed_copy_batch {
  * and copies to *launches. Returns 0, or -1 if the driver refuses (logged); then enqueued jobs still run. */
 int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *jobs,
                     int n, int *launches);
-/* Writes to links, with room for GEN_LINK_MOST, what the jobs, all with bytes, are in one launch, and sets *blocks.
- * Returns how many; 0 if one launch can't move all; -1: not yet. As long as the jobs' memory and layouts are there
- * typed_copy_move_links enqueues that launch. It returns 1 if it can't now, else 0 or -1 as typed_copy_move. */
 struct stridec_link;
+/* Writes to links, with room for GEN_LINK_MOST, what the jobs, all with bytes, are in one launch, and sets *blocks.
+ * Returns how many; 0 if one launch can't move all; -1 if the kernel is not there, or not yet. As long as the jobs'
+ * memory and layouts are there typed_copy_move_links enqueues that launch. It returns 1 if it can't now, else 0 or -1
+ * as typed_copy_move. */
 int typed_copy_links(struct device *d, const struct typed_copy_job *jobs, int n, struct stridec_link *links,
                      uint32_t *blocks);
 int typed_copy_move_links(struct device *d, struct stream *s, const struct stridec_link *links, int n, uint32_t blocks,

@@ -17,7 +17,7 @@ void ipc_cache_put(struct import *i);
 /* Returns how many were closed so far, or will be by their last users. */
 uint64_t ipc_cache_drops(void);
 /* Begins another use of each of n imports of peers, which were open when ipc_cache_drops returned `drops`. Returns
- * false, and begins none, if one may have been closed since. Ends a use of each. */
+ * false, and begins none, if one may have been closed since. ipc_cache_put_all ends a use of each. */
 bool ipc_cache_use_again(struct import *const of[], int n, uint64_t drops);
 void ipc_cache_put_all(struct import *const of[], int n);
 

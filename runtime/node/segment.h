@@ -66,9 +66,9 @@ struct slot {
     int64_t head;               /* of these, bytes that came with the RTS */
     bool timed;                 /* the receiver reports its time for the rest (nontemporal.h) */
     _Atomic int64_t spent;      /* that time without waits, ns; 0: not reported */
-    uint64_t description;       /* of a payload in several allocations: part of the number of what its slots say, which
-                                 * no other payload of the process had; 0: it may not come again. In a line that is
-                                 * seldom written */
+    uint64_t description;       /* of a payload in several allocations, or 0: the number of what its slots say, which no
+                                 * other of the process had, times LAYOUT_PARTS, plus the number of the part. Slots that
+                                 * host memory never used have it in a line that is not written for each message */
 };
 
 /* Stores a value that is new: lines that nobody writes stay in both processes' caches, and most messages are like the

@@ -21,11 +21,12 @@ struct kept_jobs {
     uint32_t blocks;
 };
 static struct kept_jobs *places[PLACES];   /* NULL: never used */
+static uint64_t seen[PLACES];              /* the description that was to be kept last, once: it may never come again */
 static struct spinlock spin_lock;
 
-static struct kept_jobs **place_of(const struct kept_jobs_key *key)
+static int place_of(const struct kept_jobs_key *key)
 {
-    return &places[(key->description / LAYOUT_PARTS + (uint64_t)key->rank * 17) % PLACES];
+    return (int)((key->description / LAYOUT_PARTS + (uint64_t)key->rank * 17) % PLACES);
 }
 
 static bool same(const struct kept_jobs_key *a, const struct kept_jobs_key *b)
@@ -44,7 +45,7 @@ struct kept_jobs *kept_jobs_get(const struct kept_jobs_key *key)
 {
     if (!key->description) return NULL;
     spinlock_enter(&spin_lock);
-    struct kept_jobs *k = *place_of(key);
+    struct kept_jobs *k = places[place_of(key)];
     if (k && (!same(&k->key, key) || !ipc_cache_use_again(k->import, k->imports, k->drops))) k = NULL;
     if (k) k->users++;
     spinlock_leave(&spin_lock);
@@ -102,17 +103,29 @@ static void fill(struct kept_jobs *k, const struct news *of, const struct kept_u
     for (int i = 0; i < k->layouts; i++) ipc_cache_layout_keep(&k->layout[i]);
 }
 
+static bool comes_again(int at, uint64_t description)
+{
+    spinlock_enter(&spin_lock);
+    bool again = seen[at] == description;
+    seen[at] = description;
+    spinlock_leave(&spin_lock);
+    return again;
+}
+
 void kept_jobs_add(const struct kept_jobs_key *key, const struct typed_copy_job jobs[], int n,
                    const struct kept_uses *uses)
 {
-    struct kept_jobs **at = place_of(key);
+    int at = place_of(key);
     struct news news = {.key = key, .job = jobs, .n = n};
-    news.links = key->description ? typed_copy_links(key->device, jobs, n, news.link, &news.blocks) : -1;
+    if (!comes_again(at, key->description)) return;
+    news.links = typed_copy_links(key->device, jobs, n, news.link, &news.blocks);
     if (news.links < 0) return;   /* the kernel is not there yet: the next message asks again */
+    struct kept_jobs *new = calloc(1, sizeof *new);
     spinlock_enter(&spin_lock);
-    if (!*at) *at = calloc(1, sizeof **at);
-    if (*at && !(*at)->users) fill(*at, &news, uses);
+    if (!places[at]) places[at] = new, new = NULL;
+    if (places[at] && !places[at]->users) fill(places[at], &news, uses);
     spinlock_leave(&spin_lock);
+    free(new);
 }
 
 void kept_jobs_finish(void)

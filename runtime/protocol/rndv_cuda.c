@@ -47,6 +47,13 @@ static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool l
     return ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
 }
 
+/* Does the same for a range of a layout that lies as before, and asks nobody. */
+static bool export_before(const struct layout *l, struct device *d, uint64_t first, int64_t bytes, struct ipc_export *e)
+{
+    struct allocation a;
+    return locate_before(l, first, &a) && ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
+}
+
 static bool fill(struct rndv_send *o, struct rndv_send_site *site)
 {
     struct typed_buffer *p = o->tbuf;
@@ -74,7 +81,9 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     struct device *d = o->tbuf->device;
     uint64_t first = (uint64_t)part->low, layout = 0;
     int64_t bytes = part->high - part->low;
-    if (!ipc_export_holds(e, first, bytes) && !export_range(d, first, bytes, site->located, e))
+    if (!ipc_export_holds(e, first, bytes) &&
+        !(site->as_before ? export_before(o->tbuf->layout, d, first, bytes, e)
+                          : export_range(d, first, bytes, site->located, e)))
         return e->span = 0, false;
     if (!ipc_export_accepted(e, o->peer)) return false;
     if (!layout_contiguous(part, 1) && !(layout = ipc_export_layout(part))) return false;

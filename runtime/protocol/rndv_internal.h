@@ -43,6 +43,7 @@ struct rndv_send {
     bool synchronous;   /* ends only after the match, which a probe of the receiver's is not */
     bool stays;   /* no memory to move the payload: it stays in place until it is read */
     bool in_file;              /* the payload is in the slot's file (SLOT_FILE) */
+    int look_at;      /* the first slot to look at for a free one; 0: where one is likely */
     bool *reserved;   /* sender's flag: a slot is reserved for its next send; NULL: none */
     uint64_t pool_block;   /* shared segment block with the packed payload (shm_pool.h); 0: none */
     struct nontemporal_turn turn;   /* kind of stores into the block */

@@ -83,6 +83,7 @@ void rndv_push_prepare(struct rndv_send *o, bool in_step)
 static bool lies_far(const struct typed_buffer *p, int64_t block)
 {
     int64_t first, past;
+    if (!p->user) return false;   /* there may be gaps between allocations */
     layout_span(p->layout, p->count, &first, &past);
     return (past - first) / LINE >= p->bytes / block;
 }

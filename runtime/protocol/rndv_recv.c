@@ -417,6 +417,14 @@ static bool rndv_recv_fallback(struct rndv_get *p)
     return read_file(p);
 }
 
+static void begin_parts(struct rndv_recvs *ps, struct rndv_get *p)
+{
+    struct kept_jobs_key key = kept_jobs_key_of(p->peer, p->slot, p->device, p->tbuf);
+    if (ends_in_place(p) && (p->kept = kept_jobs_get(&key))) ps->parts += kept_jobs_n(p->kept) - 1;
+    else if (!add_parts(p)) drop_parts(p);
+    for (const struct rndv_get *part = p->parts; part; part = part->next) ps->parts++;
+}
+
 /* Takes the slot and chooses the device. Leaves `taken` false if the sender has ended. */
 static void begin(struct rndv_recvs *ps, struct rndv_get *p)
 {
@@ -425,10 +433,7 @@ static void begin(struct rndv_recvs *ps, struct rndv_get *p)
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->tbuf->device ? p->tbuf->device : device_default();
     node_set_gpu(p->device ? device_gpu_id(p->device) : 0);
-    struct kept_jobs_key key = kept_jobs_key_of(p->peer, p->slot, p->device, p->tbuf);
-    if (p->slot->next && ends_in_place(p) && (p->kept = kept_jobs_get(&key))) ps->parts += kept_jobs_n(p->kept) - 1;
-    else if (!add_parts(p)) drop_parts(p);
-    for (const struct rndv_get *part = p->parts; part; part = part->next) ps->parts++;
+    if (p->slot->next) begin_parts(ps, p);
 }
 
 /* Ends a receive, or does all of it off the GPU. Closes the sender's memory before the slot is DONE: from then on the

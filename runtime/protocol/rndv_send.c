@@ -48,6 +48,17 @@ int rndv_send_count(const struct peer *peer, const struct device *d, MPI_Datatyp
     return domain_of(d)->count(peer, type);
 }
 
+#define NEAR 64   /* slots where all look for free ones */
+#define APART 16  /* slots from one place to the next */
+
+/* Returns where a payload in several allocations looks for slots: each layout and peer has a place, so that types that
+ * take turns find in their slots what they have described there. */
+static int place_of(const struct layout *l, const struct peer *peer)
+{
+    uint64_t key = (l->number * 64 + (uint64_t)peer->rank) * UINT64_C(0x9e3779b97f4a7c15);
+    return NEAR + (int)((key >> 32) % ((SLOTS_STEP - NEAR) / APART)) * APART;
+}
+
 struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                                struct rndv_send_site *site)
 {
@@ -55,6 +66,7 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     struct rndv_send *o = domain->begin(peer, d);
     if (!o) return NULL;
     o->domain = domain, o->peer = peer, o->reserved = site->reserved, o->synchronous = site->synchronous;
+    if (site->as_before && !site->allocation.span) o->look_at = place_of(l, peer);
     if ((o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) && domain->post(o, site)) return o;
     rndv_send_withdraw(o);
     return NULL;

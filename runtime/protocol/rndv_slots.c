@@ -36,13 +36,15 @@ static struct rndv_send *holder(int slot)
 /* Takes a slot that is there; sets o->slot if it is the first. Called under the lock. */
 static struct slot *take_one(struct rndv_send *o)
 {
-    int n = node_slots(), at = atomic_load_explicit(&hint, memory_order_relaxed);
+    int n = node_slots(), at = o->look_at ? o->look_at : atomic_load_explicit(&hint, memory_order_relaxed);
     for (int i = 0; i < n && holder(at); i++) at = at + 1 < n ? at + 1 : 0;
     if (holder(at)) return NULL;
     struct slot *s = &node_own()->slot[at];
     if (!o->slot) o->slot = s;
     atomic_store_explicit(&of_slot[at], o, memory_order_release);
-    atomic_store_explicit(&hint, at + 1 < n ? at + 1 : 0, memory_order_relaxed);
+    int next = at + 1 < n ? at + 1 : 0;
+    if (o->look_at) o->look_at = next;
+    else atomic_store_explicit(&hint, next, memory_order_relaxed);
     taken++;
     return s;
 }
