@@ -4,6 +4,7 @@
 #include "../../runtime/pack/typed_buffer.h"
 #include "../sim/simgpu.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 enum { BYTES = 8192, PAGE = 4096, APART = 1 << 20 };
 
 static struct device *device;
+static CUcontext context;
 static uint64_t memory;   /* BYTES of it on the device; no device's before and after */
 
 static const struct device *run(struct memory *m, int64_t at, int64_t len, int64_t expected)
@@ -148,6 +150,57 @@ static void test_later(void **state)
     fields_free(&l);
 }
 
+/* Frees the field, and allocates it again at its place. */
+static void again(CUdeviceptr *field)
+{
+    CUdeviceptr place = *field;
+    assert_int_equal(driver_get()->cuMemFree(place), CUDA_SUCCESS);
+    assert_int_equal(driver_get()->cuMemAlloc(field, APART), CUDA_SUCCESS);
+    assert_int_equal(*field, place);
+}
+
+static void *locate_first(void *layout)
+{
+    driver_get()->cuCtxPushCurrent(context);
+    assert_true(locate(layout, MPI_BOTTOM, 1).as_before);
+    return NULL;
+}
+
+/* What lies as before costs a question for each allocation. Where one is new all are located: another thread's question
+ * may have been answered by what this one knows of an allocation that was freed. */
+static void test_as_before(void **state)
+{
+    (void)state;
+    struct simgpu_counts before, after;
+    struct allocation a, now;
+    CUdeviceptr field[2];
+    pthread_t other;
+    void (*counts)(struct simgpu_counts *);
+    *(void **)&counts = dlsym(dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY), "simgpu_counts");
+    setenv("SIMGPU_REUSE", "1", 1);
+    struct layout l = fields_make(field, 100);
+    assert_ptr_equal(device_of((const void *)(uintptr_t)field[0]), device);
+    again(&field[0]);
+    pthread_create(&other, NULL, locate_first, &l);
+    pthread_join(other, NULL);
+    counts(&before);
+    struct location w = locate(&l, MPI_BOTTOM, 1);
+    counts(&after);
+    assert_true(w.as_before);
+    assert_ptr_equal(w.device, device);
+    assert_int_equal(after.questions - before.questions, 2);
+    assert_true(locate_before(&l, field[0] + 8, &now));
+    assert_int_equal(now.start, field[0]);
+    again(&field[1]);
+    w = locate(&l, MPI_BOTTOM, 1);
+    assert_false(w.as_before);
+    assert_ptr_equal(w.device, device);
+    assert_true(device_located((const void *)(uintptr_t)field[0], &a));
+    assert_int_equal(a.id, now.id);
+    for (int i = 0; i < 2; i++) driver_get()->cuMemFree(field[i]);
+    fields_free(&l);
+}
+
 /* A message of two fields has a part for each nest of strides; random places are one part of each field, also where
  * some of them happen to be neighbours. */
 static void test_parts(void **state)
@@ -197,9 +250,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
                                        cmocka_unit_test(test_fields), cmocka_unit_test(test_hulls),
-                                       cmocka_unit_test(test_later), cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_unread)};
-    CUcontext context;
+                                       cmocka_unit_test(test_later), cmocka_unit_test(test_as_before),
+                                       cmocka_unit_test(test_parts), cmocka_unit_test(test_unread)};
     CUdeviceptr before, allocated, after;
     MPI_Init(&argc, &argv);
     const struct driver *driver = driver_load();
