@@ -35,6 +35,7 @@ struct layout {
     struct host_pack_quick quick;
     _Atomic(MPI_Datatype) bytes_type;   /* byte_types.h: its packed bytes; MPI_DATATYPE_NULL until first use */
     _Atomic(MPI_Datatype) runs_type;    /* byte_types.h: its layout; MPI_DATATYPE_NULL until first use */
+    atomic_int slots_from;        /* rndv_send.c: where it looks for slots; 0: nowhere yet */
     _Atomic uint64_t published;   /* ipc_export.c: offset of its signature in the own node file; 0: not written */
     _Atomic uint64_t choice[2];   /* the last transports chosen (select.c) */
     _Atomic uint64_t offered, told;   /* whether zero-copy was chosen; the last path logged (explain.c) */

@@ -115,6 +115,7 @@ struct location locate_tree(const struct tree *t, const void *buf, int64_t count
 struct hulls {
     int n;   /* 0: too many, or some on the host; never published */
     int last;
+    atomic_bool moved;   /* not all are in the allocations any more in which they were found, or these have no ids */
     struct hull {
         uint64_t low, past;
         struct memory in;   /* the allocation when the ranges were found */
@@ -148,7 +149,7 @@ static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
 }
 
 /* Returns the ranges of a layout, kept once they are found; NULL without memory or where there are none. */
-static const struct hulls *hulls_of(struct layout *l)
+static struct hulls *hulls_of(struct layout *l)
 {
     struct hulls *s = atomic_load_explicit(&l->hulls, memory_order_acquire), *none = NULL;
     if (s || !layout_looks(&l->no_hulls) || !(s = calloc(1, sizeof *s))) return s;
@@ -165,17 +166,19 @@ static struct device *device_before(const struct hull *h)
 }
 
 /* Returns the device that holds an element at absolute addresses, in allocations that hold whole ranges, and sets
- * w->as_before and, if it is one, w->around; else NULL. */
+ * w->as_before and, if there is only one allocation, w->around; else NULL. */
 static struct device *device_of_hulls(struct layout *l, struct location *w)
 {
-    const struct hulls *s = hulls_of(l);
+    struct hulls *s = hulls_of(l);
     struct memory m = {0};
     struct device *d = NULL, *here = NULL;
     int same = 0, n = s ? s->n : 0;
-    while (same < n && (here = device_before(&s->of[same])) && (!d || here == d)) d = here, same++;
+    bool moved = !s || atomic_load_explicit(&s->moved, memory_order_relaxed);
+    while (!moved && same < n && (here = device_before(&s->of[same])) && (!d || here == d)) d = here, same++;
     w->as_before = n && same == n;
     if (w->as_before && n == 1) w->around = s->of[0].alloc;
     if (w->as_before) return d;
+    if (!moved) atomic_store_explicit(&s->moved, true, memory_order_relaxed);   /* it will never be as before */
     d = NULL;   /* all are located: callers ask device_located */
     for (int i = 0; i < n; i++) {
         locate_run(&m, s->of[i].low, 1);

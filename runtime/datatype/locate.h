@@ -10,8 +10,8 @@ struct location {
     struct device *device;   /* NULL: all on the host; of several memories the first device */
     bool parts;              /* in several memories */
     bool on_host;            /* false from `locate`; callers may set it: no device memory for packed bytes */
-    bool as_before;          /* in the allocations in which the layout, of absolute addresses, was first found, each
-                              * still there: in device memory that is not mapped in pieces */
+    bool as_before;          /* a layout of absolute addresses lies in the allocations in which it was first found; none
+                              * is mapped in pieces */
     struct allocation around;   /* the allocation that holds all of it, if known; else all zeros */
 };
 /* Sets *w to the location of count > 0 elements at buf, for counts that layout_bytes accepts and nonempty types. */

@@ -37,17 +37,18 @@ static int isend_short(const struct call *c, struct layout *l, struct bounce *b,
 
 /* Sends synchronously what is packed while the receiver reads. The RTS header's own send must not wait: the receiver,
  * once it has matched that, waits for packed bytes, and makes no progress in which its answer would go out. */
-static int send_fed(const struct call *c, struct send_op *op)
+static int send_pushed(const struct call *c, struct send_op *op)
 {
     const struct message *m = &c->m;
     MPI_Request rts;
     int rc = PMPI_LARGE(Issend, op->address, op->as.count, op->as.type, m->peer, c->tag, m->comm, &rts);
     if (rc != MPI_SUCCESS) return p2p_send_end(op, rc, m->comm);
-    int fed = rndv_send_feed(op->rndv);
+    int packed = rndv_send_feed(op->rndv);
     rc = PMPI_Wait(&rts, MPI_STATUS_IGNORE);
+    /* Also after an error: the receiver may have taken the slot. */
     int ended = p2p_send_end(op, MPI_SUCCESS, m->comm);
-    if (fed) return raise_error(m->comm, MPI_ERR_OTHER, "packing on the GPU failed");
-    return rc == MPI_SUCCESS ? ended : rc;
+    if (rc != MPI_SUCCESS || ended != MPI_SUCCESS) return rc != MPI_SUCCESS ? rc : ended;
+    return packed ? raise_error(m->comm, MPI_ERR_OTHER, "packing on the GPU failed") : rc;
 }
 
 static int send(struct call *c)
@@ -65,7 +66,7 @@ static int send(struct call *c)
     if (b) stats_add_sent(m->comm, m->peer, bytes);
     if (b) return isend_short(c, l, b, bytes);
     if (!send_select(&op, m, &rc)) return rc != MPI_SUCCESS ? rc : c->down(c, m->buf, m->count, m->type);
-    if (m->synchronous && !c->posts && op.rndv && rndv_send_feeds(op.rndv)) return send_fed(c, &op);
+    if (m->synchronous && !c->posts && op.rndv && rndv_send_pushes(op.rndv)) return send_pushed(c, &op);
     rc = c->down(c, op.address, op.as.count, op.as.type);
     return c->posts ? p2p_isend_end(&op, rc, m->comm, c->request) : p2p_send_end(&op, rc, m->comm);
 }

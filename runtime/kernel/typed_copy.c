@@ -168,7 +168,7 @@ int typed_copy_move_links(struct device *d, struct stream *s, const struct strid
 {
     struct typed_copy_list list = {.module = typed_copy_module(d), .n = n, .room = n, .blocks = blocks,
                                    .job = (struct stridec_link *)links};
-    for (int i = 0; i < n; i++) list.programs |= (links[i].code >> 20 & 7) == 0;
+    for (int i = 0; i < n; i++) list.programs |= copy_link_interprets(&links[i]);
     return list.module ? copy_list_launch(&list, NULL, d, s, launches) : 1;
 }
 

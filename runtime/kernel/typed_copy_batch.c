@@ -49,7 +49,7 @@ bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, 
     const struct gen_way *way = &l->module->plan.way[0];
     if (l->n + n > l->room) return false;
     for (int i = 0; i < n; i++) {
-        bool program = (links[i].code >> 20 & 7) == 0;   /* one word a thread (templates/link_list.cu) */
+        bool program = copy_link_interprets(&links[i]);   /* one word a thread (templates/link_list.cu) */
         uint32_t each = (uint32_t)(way->threads * (program ? 1 : way->words_per_thread));
         l->job[l->n] = links[i];
         l->programs |= program;

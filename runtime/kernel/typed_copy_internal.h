@@ -27,6 +27,11 @@ struct typed_copy_list {
     bool programs;           /* a link is interpreted */
     struct stridec_link *job;   /* the caller's, `room` links */
 };
+/* Returns true if the kernel walks the link's programs. */
+static inline bool copy_link_interprets(const struct stridec_link *l)
+{
+    return (l->code >> 20 & 7) == 0;
+}
 void copy_list_begin(struct typed_copy_list *l, struct module *m, struct stridec_link *job, int room);
 /* Returns false if the list is full. Needs the module. */
 bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, int n);

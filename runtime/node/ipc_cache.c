@@ -233,10 +233,10 @@ uint64_t ipc_cache_drops(void)
     return all;
 }
 
-bool ipc_cache_use_again(struct import *const of[], int n, uint64_t before)
+bool ipc_cache_use_again(struct import *const of[], int n, uint64_t since)
 {
     spinlock_lock(&imports_lock);
-    bool open = drops == before;
+    bool open = drops == since;
     for (int i = 0; open && i < n; i++) of[i]->users++, of[i]->used = ++uses;
     spinlock_unlock(&imports_lock);
     return open;

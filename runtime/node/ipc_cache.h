@@ -14,11 +14,11 @@ struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct
 /* Returns true if the memory is another GPU's than the reading device. */
 bool ipc_cache_other_gpu(const struct import *i);
 void ipc_cache_put(struct import *i);
-/* Returns how many were closed so far, or will be by their last users. */
+/* Returns how many imports were dropped so far: closed, or to be closed by their last users. */
 uint64_t ipc_cache_drops(void);
-/* Begins another use of each of n imports of peers, which were open when ipc_cache_drops returned `drops`. Returns
- * false, and begins none, if one may have been closed since. ipc_cache_put_all ends a use of each. */
-bool ipc_cache_use_again(struct import *const of[], int n, uint64_t drops);
+/* Begins another use of each of n imports of peers, which were open when ipc_cache_drops returned `since`. Returns
+ * false, and begins none, if one may have been dropped after that. ipc_cache_put_all ends a use of each. */
+bool ipc_cache_use_again(struct import *const of[], int n, uint64_t since);
 void ipc_cache_put_all(struct import *const of[], int n);
 
 /* Closes freed allocations of peers (ipc_export_to_mpi), so that the MPI can open memory that overlaps them. Call it

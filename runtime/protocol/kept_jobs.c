@@ -1,12 +1,14 @@
-/* kept_jobs.c: a table of a few places, each found by its key's description. */
+/* kept_jobs.c: a table of some places: each key has one. */
 #include "kept_jobs.h"
 #include "../../gen/gen.h"
+#include "../../gen/hash.h"
 #include "base/spinlock.h"
 #include "datatype/layout_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES 64
+#define PLACE_BITS 8
+#define PLACES (1 << PLACE_BITS)
 
 struct kept_jobs {
     struct kept_jobs_key key;
@@ -21,12 +23,18 @@ struct kept_jobs {
     uint32_t blocks;
 };
 static struct kept_jobs *places[PLACES];   /* NULL: never used */
-static uint64_t seen[PLACES];              /* the description that was to be kept last, once: it may never come again */
+static uint64_t asked[PLACES];             /* hash of the key for which kept_jobs_add was last called there */
 static struct spinlock spin_lock;
 
-static int place_of(const struct kept_jobs_key *key)
+static uint64_t hash_of(const struct kept_jobs_key *k)
 {
-    return (int)((key->description / LAYOUT_PARTS + (uint64_t)key->rank * 17) % PLACES);
+    uint64_t h = hash_pair(k->description, k->layout, (uint64_t)k->rank);
+    return hash_pair(h, (uint64_t)(uintptr_t)k->user, (uint64_t)k->count);
+}
+
+static int place_of(uint64_t hash)
+{
+    return (int)hash_place(hash, PLACE_BITS);
 }
 
 static bool same(const struct kept_jobs_key *a, const struct kept_jobs_key *b)
@@ -45,7 +53,7 @@ struct kept_jobs *kept_jobs_get(const struct kept_jobs_key *key)
 {
     if (!key->description) return NULL;
     spinlock_enter(&spin_lock);
-    struct kept_jobs *k = places[place_of(key)];
+    struct kept_jobs *k = places[place_of(hash_of(key))];
     if (k && (!same(&k->key, key) || !ipc_cache_use_again(k->import, k->imports, k->drops))) k = NULL;
     if (k) k->users++;
     spinlock_leave(&spin_lock);
@@ -103,24 +111,28 @@ static void fill(struct kept_jobs *k, const struct news *of, const struct kept_u
     for (int i = 0; i < k->layouts; i++) ipc_cache_layout_keep(&k->layout[i]);
 }
 
-static bool comes_again(int at, uint64_t description)
+/* Returns true if the key comes for the second time in a row at its place, and may be kept there. Most never come
+ * again. */
+static bool is_due(int at, uint64_t hash)
 {
     spinlock_enter(&spin_lock);
-    bool again = seen[at] == description;
-    seen[at] = description;
+    bool again = asked[at] == hash, vacant = !places[at] || !places[at]->users;
+    asked[at] = hash;
     spinlock_leave(&spin_lock);
-    return again;
+    return again && vacant;
 }
 
 void kept_jobs_add(const struct kept_jobs_key *key, const struct typed_copy_job jobs[], int n,
                    const struct kept_uses *uses)
 {
-    int at = place_of(key);
-    struct news news = {.key = key, .job = jobs, .n = n};
-    if (!comes_again(at, key->description)) return;
+    uint64_t hash = hash_of(key);
+    int at = place_of(hash);
+    struct news news;
+    if (!is_due(at, hash)) return;
+    news.key = key, news.job = jobs, news.n = n;
     news.links = typed_copy_links(key->device, jobs, n, news.link, &news.blocks);
     if (news.links < 0) return;   /* the kernel is not there yet: the next message asks again */
-    struct kept_jobs *new = calloc(1, sizeof *new);
+    struct kept_jobs *new = calloc(1, sizeof *new);   /* not under the lock */
     spinlock_enter(&spin_lock);
     if (!places[at]) places[at] = new, new = NULL;
     if (places[at] && !places[at]->users) fill(places[at], &news, uses);

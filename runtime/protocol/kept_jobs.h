@@ -36,8 +36,8 @@ struct kept_uses {
     int imports, layouts;
     uint64_t drops;
 };
-/* Keeps jobs on an entered device, in place of others that nobody uses, if their description comes for the second time
- * and there is a place. */
+/* Keeps jobs on an entered device, in place of others that nobody uses, if their key comes for the second time in a row
+ * at its place in the table. */
 void kept_jobs_add(const struct kept_jobs_key *key, const struct typed_copy_job jobs[], int n,
                    const struct kept_uses *uses);
 /* Forgets all, at MPI_Finalize. */

@@ -47,7 +47,8 @@ static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool l
     return ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
 }
 
-/* Does the same for a range of a layout that lies as before, and asks nobody. */
+/* Sets *e to the allocation around a range of a layout that lies as before; asks nobody. Returns false if the peer
+ * can't open it. */
 static bool export_before(const struct layout *l, struct device *d, uint64_t first, int64_t bytes, struct ipc_export *e)
 {
     struct allocation a;
@@ -94,19 +95,13 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     return true;
 }
 
-/* Tells what the slots from one on described last, if theirs are still these numbers. */
+/* Tells, by the first slot, which payload was described last from it on: as long as the slots have its numbers. */
 static struct described {
     uint64_t first;    /* `description` of the first slot */
     uint64_t layout;   /* its number */
     int rank;
     uint64_t refusals;
 } described[SLOTS];
-
-/* Returns the next part's slot, or NULL. */
-static struct slot *next_part(const struct slot *s)
-{
-    return s->next ? &node_own()->slot[s->next - 1] : NULL;
-}
 
 /* Returns true if the n slots still describe this payload to this peer. Each then has the number of the description,
  * and in its low bits that of the part: slots are taken in any order. */
@@ -117,7 +112,7 @@ static bool is_described(const struct rndv_send *o, int n)
     uint64_t at = k->first;
     if (!at || k->layout != o->tbuf->layout->number || k->rank != o->peer->rank) return false;
     if (k->refusals != ipc_export_refusals()) return false;
-    for (int i = 0; i < n; i++, at++, s = next_part(s))
+    for (int i = 0; i < n; i++, at++, s = rndv_send_next_slot(s))
         if (s->description != at) return false;
     return true;
 }
@@ -129,7 +124,7 @@ static void describe_parts(struct rndv_send *o, int n, uint64_t refusals)
     struct slot *s = o->slot;
     uint64_t at = (atomic_fetch_add(&descriptions, 1) + 1) * LAYOUT_PARTS;
     described[s - node_own()->slot] = (struct described){at, o->tbuf->layout->number, o->peer->rank, refusals};
-    for (int i = 0; i < n; i++, s = next_part(s)) s->description = at++;
+    for (int i = 0; i < n; i++, s = rndv_send_next_slot(s)) s->description = at++;
 }
 
 /* Describes each part in a slot of its own. Returns false if the peer can't read one. */
@@ -138,7 +133,7 @@ static bool fill_each(struct rndv_send *o, const struct layout_parts *parts, str
     uint64_t refusals = ipc_export_refusals();
     struct slot *s = o->slot;
     bool lasting = site->as_before;
-    for (int i = 0; i < parts->n; i++, s = next_part(s)) {
+    for (int i = 0; i < parts->n; i++, s = rndv_send_next_slot(s)) {
         if (!fill_part(o, s, parts->part[i], site)) return false;
         lasting = lasting && site->allocation.synchronous && !(site->allocation.id & SLOT_MAPPED);
     }

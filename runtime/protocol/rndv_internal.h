@@ -61,6 +61,11 @@ struct rndv_send *rndv_send_new(void);
 struct rndv_send *rndv_send_new_on(struct device *d);
 /* Takes a slot. Returns false if none is free. */
 bool rndv_send_slot(struct rndv_send *o);
+/* Returns the slot of the next part, or NULL. */
+static inline struct slot *rndv_send_next_slot(const struct slot *s)
+{
+    return s->next ? &node_own()->slot[s->next - 1] : NULL;
+}
 /* Takes n more slots, for parts of the payload; o->slot->next begins their list. Returns false, and takes none, if too
  * few are left. */
 bool rndv_send_slots(struct rndv_send *o, int n);

@@ -5,8 +5,8 @@
 /* Sizes in bytes. Times: two H200s, in us. */
 #define SECTOR 32   /* the least that a read between GPUs moves */
 #define SECTORS_MOST ((int64_t)2 << 20)   /* most that short blocks read in place may move */
-/* Limits the same for blocks LINE or more apart, with chunk flags: each takes the owner a read of its own. 512 KiB of
- * 8 B blocks 2 KiB apart: in place 17.3, packed 16.2; 16 B apart: 12.5, 14.8. */
+/* Limits the same, with chunk flags, for blocks that on average begin LINE or more apart: the owner's GPU reads a line
+ * for each. 512 KiB of 8 B blocks 2 KiB apart: in place 17.3, packed 16.2; 16 B apart: 12.5, 14.8. */
 #define SECTORS_FAR ((int64_t)1664 << 10)
 #define LINE 64
 /* Least message of 32 B blocks that is packed first: 64 MiB read in place take 1.4 times what contiguous bytes take. */

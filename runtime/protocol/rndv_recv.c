@@ -260,7 +260,7 @@ static bool ends_in_place(const struct rndv_get *p)
     return p->tbuf->device && !p->bounce && !p->between && !via_bounce(p->tbuf);
 }
 
-/* Keeps the n jobs of a payload that the message alone opened memory for. */
+/* Keeps the n jobs of a payload whose parts hold all imports: none that an earlier payload of this run has opened. */
 static void keep_jobs(const struct rndv_get *p, const struct typed_copy_job *jobs, int n, uint64_t drops)
 {
     struct import *import[LAYOUT_PARTS];
@@ -287,7 +287,7 @@ static int jobs_of(struct rndv_get *p, struct opened *last, struct typed_copy_ba
         jobs[n].bytes = part->slot->bytes, bytes += part->slot->bytes;
         sides = jobs[n].bytes > 0 && side_from(part, last, &jobs[n].from);
         jobs[n].across = last->across || !p->tbuf->device;
-        if (!sides) p->slot->id = part->slot->id;   /* what is refused */
+        if (!sides) p->slot->id = part->slot->id, p->slot->description = 0;   /* what is refused */
     }
     if (!sides || bytes != p->bytes || !sides_to(p, batch, jobs, n)) return 0;
     if (p->slot->description && alone && ends_in_place(p)) keep_jobs(p, jobs, n, drops);

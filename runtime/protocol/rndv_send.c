@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/self_comm.h"
+#include "datatype/layout_parts.h"
 #include "observe/trace.h"
 #include "progress_thread.h"
 #include "rndv_file.h"
@@ -48,15 +49,20 @@ int rndv_send_count(const struct peer *peer, const struct device *d, MPI_Datatyp
     return domain_of(d)->count(peer, type);
 }
 
-#define NEAR 64   /* slots where all look for free ones */
-#define APART 16  /* slots from one place to the next */
+#define OTHERS 64   /* slots that are left to messages in one allocation */
 
-/* Returns where a payload in several allocations looks for slots: each layout and peer has a place, so that types that
- * take turns find in their slots what they have described there. */
-static int place_of(const struct layout *l, const struct peer *peer)
+/* Returns the number of the slot from which on a layout in several allocations looks for free ones: each has a place,
+ * so that types that take turns find in their slots what they have described there. */
+static int place_of(struct layout *l)
 {
-    uint64_t key = (l->number * 64 + (uint64_t)peer->rank) * UINT64_C(0x9e3779b97f4a7c15);
-    return NEAR + (int)((key >> 32) % ((SLOTS_STEP - NEAR) / APART)) * APART;
+    static atomic_uint taken;
+    int place = atomic_load_explicit(&l->slots_from, memory_order_relaxed);
+    if (place) return place;
+    const struct layout_parts *parts = layout_parts_by_memory(l);
+    unsigned from = atomic_fetch_add(&taken, parts ? (unsigned)parts->n : 1);
+    place = OTHERS + (int)(from % (SLOTS_STEP - OTHERS - LAYOUT_PARTS));   /* so that the last ones fit, too */
+    atomic_store_explicit(&l->slots_from, place, memory_order_relaxed);
+    return place;
 }
 
 struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
@@ -66,7 +72,7 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     struct rndv_send *o = domain->begin(peer, d);
     if (!o) return NULL;
     o->domain = domain, o->peer = peer, o->reserved = site->reserved, o->synchronous = site->synchronous;
-    if (site->as_before && !site->allocation.span) o->look_at = place_of(l, peer);
+    if (site->as_before && !site->allocation.span) o->look_at = place_of(l);
     if ((o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) && domain->post(o, site)) return o;
     rndv_send_withdraw(o);
     return NULL;
@@ -91,7 +97,7 @@ int rndv_send_feed(struct rndv_send *o)
     return o->pushes ? o->domain->feed(o) : 0;
 }
 
-bool rndv_send_feeds(const struct rndv_send *o)
+bool rndv_send_pushes(const struct rndv_send *o)
 {
     return o->pushes;
 }

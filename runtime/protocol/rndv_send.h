@@ -44,8 +44,8 @@ int rndv_send_count(const struct peer *peer, const struct device *d, MPI_Datatyp
 /* Packs, in pieces that the receiver follows, what is better packed on this side. Call it once the RTS is out.
  * Returns 0, or -1: the receiver is told that no more comes. */
 int rndv_send_feed(struct rndv_send *o);
-/* Returns true if it has something to pack. */
-bool rndv_send_feeds(const struct rndv_send *o);
+/* Returns true if that has something to pack. */
+bool rndv_send_pushes(const struct rndv_send *o);
 /* Frees o and its slot: the RTS was not sent, or all has been read. */
 void rndv_send_withdraw(struct rndv_send *o);
 /* Prefetches the slot that rndv_send_end will read. */

@@ -60,14 +60,9 @@ static void give_back(struct slot *s)
     if (at < atomic_load_explicit(&hint, memory_order_relaxed)) atomic_store_explicit(&hint, at, memory_order_relaxed);
 }
 
-static struct slot *next_of(const struct slot *s)
-{
-    return s->next ? &node_own()->slot[s->next - 1] : NULL;
-}
-
 static void give_back_more(struct rndv_send *o)
 {
-    for (struct slot *s = o->more, *next; s; s = next) next = next_of(s), give_back(s);
+    for (struct slot *s = o->more, *next; s; s = next) next = rndv_send_next_slot(s), give_back(s);
     o->more = NULL;
 }
 

@@ -9,12 +9,13 @@
  * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart broken
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart
  * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart limited
+ * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_SPECIAL=0 -n 2 apart synchronous
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 pools
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart pools
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart pools launches
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart pools
  *
- * "limited": the receiver keeps to some multiprocessors, and waits on none. "pools": of any layout and length, in
+ * "limited": the receiver keeps to some multiprocessors, and waits on none. "synchronous": by MPI_Ssend. "pools": of any layout and length, in
  * memory that no other process can open.
  */
 #include "check.h"
@@ -31,6 +32,7 @@
 
 static uint64_t salt = 20;
 static enum mem_kind kind = MEM_DEVICE;   /* of all buffers */
+static int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm) = MPI_Send;
 static int64_t waits;   /* of the last message, for the driver */
 
 /* ---- layouts of 4-byte words, so that any may be received as any ---- */
@@ -152,7 +154,7 @@ static void make(struct layout *l, maker *m, int blocks, int count, const char *
 static void meet(int sender, const struct buf *b)
 {
     int ints[FIRST];
-    if (my_rank == sender) MPI_Send(b->origin, FIRST, MPI_INT, 1 - my_rank, 4, MPI_COMM_WORLD);
+    if (my_rank == sender) send(b->origin, FIRST, MPI_INT, 1 - my_rank, 4, MPI_COMM_WORLD);
     else MPI_Recv(ints, FIRST, MPI_INT, sender, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
@@ -167,7 +169,7 @@ static int64_t pass(int sender, const struct layout *sent, const struct layout *
     meet(sender, &b);
     MPI_Barrier(check_comm);
     resources_now(&before);
-    if (my_rank == sender) MPI_Send(b.origin, own->count, own->type, 1 - my_rank, 3, MPI_COMM_WORLD);
+    if (my_rank == sender) send(b.origin, own->count, own->type, 1 - my_rank, 3, MPI_COMM_WORLD);
     else MPI_Recv(b.origin, own->count, own->type, sender, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     resources_now(&after);
     if (my_rank != sender) buf_expect_from(&b, received, sent, salt), buf_check(&b, what);
@@ -245,7 +247,7 @@ static void broken_sender(void)
         buf_make(&b, MEM_DEVICE, &l, 0, my_rank == 0 ? salt : 1);
         MPI_Barrier(check_comm);
         if (my_rank == 0) {
-            failures += MPI_Send(b.origin, 1, l.type, 1, 3, MPI_COMM_WORLD) != MPI_SUCCESS;
+            failures += send(b.origin, 1, l.type, 1, 3, MPI_COMM_WORLD) != MPI_SUCCESS;
         } else if (MPI_Recv(b.origin, 1, l.type, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
             buf_expect_from(&b, &l, &l, salt), buf_check(&b, "what came");
         } else {
@@ -285,7 +287,7 @@ static void fields(bool apart)
             mem_write(MEM_DEVICE, field[i], is, sizeof is);
         }
         MPI_Barrier(check_comm);
-        if (my_rank == 0) MPI_Send(MPI_BOTTOM, 1, both, 1, 5, MPI_COMM_WORLD);
+        if (my_rank == 0) send(MPI_BOTTOM, 1, both, 1, 5, MPI_COMM_WORLD);
         else MPI_Recv(MPI_BOTTOM, 1, both, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         for (int i = 0; i < 2 && my_rank; i++) {
             mem_read(MEM_DEVICE, is, field[i], sizeof is);
@@ -310,6 +312,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         apart |= !strcmp(argv[i], "apart"), launches |= !strcmp(argv[i], "launches");
         limited |= !strcmp(argv[i], "limited");
+        if (!strcmp(argv[i], "synchronous")) send = MPI_Ssend;
         broken |= !strcmp(argv[i], "broken"), pool |= !strcmp(argv[i], "pools");
     }
     if (broken && rank_given() == 0) setenv("SIMGPU_FAIL", "cuStreamCreateWithPriority:2+,cuStreamCreate", 1);
