@@ -158,11 +158,29 @@ static struct hulls *hulls_of(struct layout *l)
     return s;
 }
 
-/* Returns the device of a range that lies where it was found; else NULL. */
-static struct device *device_before(const struct hull *h)
+/* Returns the device of all ranges if each lies in the allocation where it was found; else NULL. */
+static struct device *device_before(const struct hulls *s)
 {
-    bool same = h->alloc.span && device_holds_still(&h->alloc, (const void *)(uintptr_t)h->low);
-    return same ? h->in.device : NULL;
+    struct device *d = s->of[0].in.device;
+    for (const struct hull *h = s->of; h < s->of + s->n; h++) {
+        bool same = h->in.device == d && h->alloc.span;
+        if (!same || !device_holds_still(&h->alloc, (const void *)(uintptr_t)h->low)) return NULL;
+    }
+    return d;
+}
+
+/* Returns the device of all ranges if each lies in one allocation; else NULL. Locates all: callers ask
+ * device_located. */
+static struct device *device_now(const struct hulls *s)
+{
+    struct memory m = {0};
+    struct device *d = NULL;
+    for (int i = 0; i < s->n; i++) {
+        locate_run(&m, s->of[i].low, 1);
+        if (!m.device || (d && m.device != d) || !holds(&m, s->of[i].past - 1)) return NULL;
+        d = m.device;
+    }
+    return d;
 }
 
 /* Returns the device that holds an element at absolute addresses, in allocations that hold whole ranges, and sets
@@ -170,22 +188,14 @@ static struct device *device_before(const struct hull *h)
 static struct device *device_of_hulls(struct layout *l, struct location *w)
 {
     struct hulls *s = hulls_of(l);
-    struct memory m = {0};
-    struct device *d = NULL, *here = NULL;
-    int same = 0, n = s ? s->n : 0;
-    bool moved = !s || atomic_load_explicit(&s->moved, memory_order_relaxed);
-    while (!moved && same < n && (here = device_before(&s->of[same])) && (!d || here == d)) d = here, same++;
-    w->as_before = n && same == n;
-    if (w->as_before && n == 1) w->around = s->of[0].alloc;
-    if (w->as_before) return d;
+    if (!s) return NULL;
+    bool moved = atomic_load_explicit(&s->moved, memory_order_relaxed);
+    struct device *d = moved ? NULL : device_before(s);
+    w->as_before = d != NULL;
+    if (d && s->n == 1) w->around = s->of[0].alloc;
+    if (d) return d;
     if (!moved) atomic_store_explicit(&s->moved, true, memory_order_relaxed);   /* it will never be as before */
-    d = NULL;   /* all are located: callers ask device_located */
-    for (int i = 0; i < n; i++) {
-        locate_run(&m, s->of[i].low, 1);
-        if (!m.device || (d && m.device != d) || !holds(&m, s->of[i].past - 1)) return NULL;
-        d = m.device;
-    }
-    return d;
+    return device_now(s);
 }
 
 bool locate_before(const struct layout *l, uint64_t address, struct allocation *a)

@@ -242,11 +242,6 @@ bool ipc_cache_use_again(struct import *const of[], int n, uint64_t since)
     return open;
 }
 
-void ipc_cache_put_all(struct import *const of[], int n)
-{
-    for (int i = 0; i < n; i++) ipc_cache_put(of[i]);
-}
-
 /* ---- layouts ---- */
 
 struct known {

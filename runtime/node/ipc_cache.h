@@ -17,9 +17,8 @@ void ipc_cache_put(struct import *i);
 /* Returns how many imports were dropped so far: closed, or to be closed by their last users. */
 uint64_t ipc_cache_drops(void);
 /* Begins another use of each of n imports of peers, which were open when ipc_cache_drops returned `since`. Returns
- * false, and begins none, if one may have been dropped after that. ipc_cache_put_all ends a use of each. */
+ * false, and begins none, if one may have been dropped after that. */
 bool ipc_cache_use_again(struct import *const of[], int n, uint64_t since);
-void ipc_cache_put_all(struct import *const of[], int n);
 
 /* Closes freed allocations of peers (ipc_export_to_mpi), so that the MPI can open memory that overlaps them. Call it
  * before device memory passes to the MPI in a call with ranks of this node. Checks each peer whose memory is open. */

@@ -42,7 +42,7 @@ static bool probe(const struct message *m)
 
 static bool start(struct send_op *op, const struct message *m, int *rc)
 {
-    struct rndv_send_site site = {.located = !m->where.as_before, .as_before = m->where.as_before, .feeds = true,
+    struct rndv_send_site site = {.located = true, .as_before = m->where.as_before, .feeds = true,
                                   .synchronous = m->synchronous};
     struct peer *peer = m->reuse >= REUSE_BLOCKING ? get_peer(m) : NULL;
     bool is_short = m->bytes < RNDV_MIN;

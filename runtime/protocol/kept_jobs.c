@@ -65,9 +65,10 @@ int kept_jobs_n(const struct kept_jobs *k)
     return k->n;
 }
 
-void kept_jobs_copy(const struct kept_jobs *k, struct typed_copy_job jobs[])
+int kept_jobs_copy(const struct kept_jobs *k, struct typed_copy_job jobs[])
 {
     memcpy(jobs, k->job, (size_t)k->n * sizeof *jobs);
+    return k->n;
 }
 
 int kept_jobs_move(const struct kept_jobs *k, struct stream *s, int *launches)
@@ -78,37 +79,39 @@ int kept_jobs_move(const struct kept_jobs *k, struct stream *s, int *launches)
 void kept_jobs_put(struct kept_jobs *k)
 {
     if (!k) return;
-    ipc_cache_put_all(k->import, k->imports);
+    for (int i = 0; i < k->imports; i++) ipc_cache_put(k->import[i]);
     spinlock_enter(&spin_lock);
     k->users--;
     spinlock_leave(&spin_lock);
 }
 
-static void empty(struct kept_jobs *k)
+static void drop(struct kept_jobs *k)
 {
-    for (int i = 0; i < k->layouts; i++) ipc_cache_layout_put(&k->layout[i]);
-    k->key.description = 0, k->layouts = k->imports = k->n = 0;
+    for (int i = 0; k && i < k->layouts; i++) ipc_cache_layout_put(&k->layout[i]);
+    free(k);
 }
 
-/* Holds what kept_jobs_add was told, and the launch. */
-struct news {
-    const struct kept_jobs_key *key;
-    const struct typed_copy_job *job;
-    int n, links;
-    uint32_t blocks;
-    struct stridec_link link[GEN_LINK_MOST];
-};
-
-static void fill(struct kept_jobs *k, const struct news *of, const struct kept_uses *u)
+/* Returns the jobs as they are kept; NULL without memory, or while the kernel is not there: the next message asks
+ * again. */
+static struct kept_jobs *made(const struct kept_jobs_key *key, const struct typed_copy_job jobs[], int n,
+                              const struct kept_uses *u)
 {
-    empty(k);
-    k->key = *of->key, k->drops = u->drops, k->blocks = of->blocks;
-    k->n = of->n, k->links = of->links, k->imports = u->imports, k->layouts = u->layouts;
-    memcpy(k->job, of->job, (size_t)k->n * sizeof *k->job);
-    memcpy(k->link, of->link, (size_t)k->links * sizeof *k->link);
-    memcpy(k->import, u->import, (size_t)k->imports * sizeof *k->import);
-    memcpy(k->layout, u->layout, (size_t)k->layouts * sizeof *k->layout);
+    struct kept_jobs *k = calloc(1, sizeof *k);
+    if (k) k->links = typed_copy_links(key->device, jobs, n, k->link, &k->blocks);
+    if (!k || k->links < 0) return free(k), NULL;
+    k->key = *key, k->drops = u->drops;
+    k->n = n, k->imports = u->imports, k->layouts = u->layouts;
+    memcpy(k->job, jobs, (size_t)n * sizeof *jobs);
+    memcpy(k->import, u->import, (size_t)u->imports * sizeof *u->import);
+    memcpy(k->layout, u->layout, (size_t)u->layouts * sizeof *u->layout);
     for (int i = 0; i < k->layouts; i++) ipc_cache_layout_keep(&k->layout[i]);
+    return k;
+}
+
+/* Returns true if others may take the place. The caller holds the lock. */
+static bool is_vacant(int at)
+{
+    return !places[at] || !places[at]->users;
 }
 
 /* Returns true if the key comes for the second time in a row at its place, and may be kept there. Most never come
@@ -116,10 +119,10 @@ static void fill(struct kept_jobs *k, const struct news *of, const struct kept_u
 static bool is_due(int at, uint64_t hash)
 {
     spinlock_enter(&spin_lock);
-    bool again = asked[at] == hash, vacant = !places[at] || !places[at]->users;
+    bool due = asked[at] == hash && is_vacant(at);
     asked[at] = hash;
     spinlock_leave(&spin_lock);
-    return again && vacant;
+    return due;
 }
 
 void kept_jobs_add(const struct kept_jobs_key *key, const struct typed_copy_job jobs[], int n,
@@ -127,23 +130,15 @@ void kept_jobs_add(const struct kept_jobs_key *key, const struct typed_copy_job 
 {
     uint64_t hash = hash_of(key);
     int at = place_of(hash);
-    struct news news;
-    if (!is_due(at, hash)) return;
-    news.key = key, news.job = jobs, news.n = n;
-    news.links = typed_copy_links(key->device, jobs, n, news.link, &news.blocks);
-    if (news.links < 0) return;   /* the kernel is not there yet: the next message asks again */
-    struct kept_jobs *new = calloc(1, sizeof *new);   /* not under the lock */
+    struct kept_jobs *k = is_due(at, hash) ? made(key, jobs, n, uses) : NULL, *out = k;
+    if (!k) return;
     spinlock_enter(&spin_lock);
-    if (!places[at]) places[at] = new, new = NULL;
-    if (places[at] && !places[at]->users) fill(places[at], &news, uses);
+    if (is_vacant(at)) out = places[at], places[at] = k;
     spinlock_leave(&spin_lock);
-    free(new);
+    drop(out);
 }
 
 void kept_jobs_finish(void)
 {
-    for (int i = 0; i < PLACES; i++) {
-        if (places[i]) empty(places[i]);
-        free(places[i]), places[i] = NULL;
-    }
+    for (int i = 0; i < PLACES; i++) drop(places[i]), places[i] = NULL;
 }

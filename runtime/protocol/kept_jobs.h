@@ -22,8 +22,8 @@ struct kept_jobs_key kept_jobs_key_of(const struct peer *p, const struct slot *s
 struct kept_jobs *kept_jobs_get(const struct kept_jobs_key *key);
 /* Returns their number, at most LAYOUT_PARTS. */
 int kept_jobs_n(const struct kept_jobs *k);
-/* Copies the jobs, of which there is room for all. */
-void kept_jobs_copy(const struct kept_jobs *k, struct typed_copy_job jobs[]);
+/* Copies the jobs, of which there is room for all. Returns their number. */
+int kept_jobs_copy(const struct kept_jobs *k, struct typed_copy_job jobs[]);
 /* Enqueues all of them, but no others, on s of the key's device. Returns like typed_copy_move_links. */
 int kept_jobs_move(const struct kept_jobs *k, struct stream *s, int *launches);
 /* Ends the use of k, which may be NULL. */

@@ -279,7 +279,7 @@ static int jobs_of(struct rndv_get *p, struct opened *last, struct typed_copy_ba
 {
     int64_t bytes = 0;
     int n = 0;
-    if (p->kept) return kept_jobs_copy(p->kept, jobs), kept_jobs_n(p->kept);
+    if (p->kept) return kept_jobs_copy(p->kept, jobs);
     if (!p->slot->next) return job_of(p, last, jobs);
     bool sides = p->parts != NULL, alone = !last->peer;
     uint64_t drops = p->slot->description ? ipc_cache_drops() : 0;

@@ -16,8 +16,8 @@ struct rndv_send;
 struct rndv_send_site {
     struct ipc_export allocation;
     struct device *drained;
-    bool located;   /* the caller has located the message in the same MPI call (device_located) */
-    bool as_before;   /* as in struct location; `located` is false then */
+    bool located;   /* the caller has located the message in the same MPI call */
+    bool as_before;   /* as in struct location */
     bool feeds;   /* the caller calls rndv_send_feed once the RTS is out */
     bool synchronous;   /* the MPI sends the RTS synchronously, and the send ends only after the match */
     bool moves;   /* the payload moves to memory of stridec's own before the RTS goes out */

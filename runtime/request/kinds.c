@@ -99,7 +99,7 @@ static void rndv_complete(struct completion *c, struct record *r, MPI_Status *st
     if (error != MPI_SUCCESS || cancelled) rndv_recall(r);
 }
 
-/* Where the MPI can't be asked, its request is shown once the receiver has the message. */
+/* Returns true if completing the request would not wait. Asks the MPI, but not where that would end the request. */
 static bool rndv_ready(struct record *r)
 {
     int sent = GET_STATUS_ENDS_PERSISTENT && r->persistent;

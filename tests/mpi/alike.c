@@ -22,20 +22,14 @@
 #define THREADS 3
 #define MOST 5         /* messages at once */
 
-/* What one thread of each rank sends and receives. */
+/* Holds what one thread of each rank sends and receives. */
 struct work {
     double *array[2][ARRAYS], *image[2];   /* to send from, to receive into; on the host, all of one */
     MPI_Datatype types[2][TYPES];
     MPI_Request requests[2 * MOST];
     MPI_Comm comm;
-    uint64_t state;   /* of chance, the same on all ranks */
+    struct chance chance;   /* the same on all ranks */
 };
-
-static int below(struct work *w, int n)
-{
-    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((w->state >> 33) % (uint64_t)n);
-}
 
 /* Type t takes in t + 2 arrays from number t on; its rows are of one double in one array, of two in the next. */
 static int row(int t, int i)
@@ -114,12 +108,12 @@ static void change(struct work *w, int side, int a)
 
 static void round_go(struct work *w, int round)
 {
-    int messages = below(w, MOST) + 1, blocking = messages == 1, to = (my_rank + 1) % num_ranks,
+    int messages = (int)below(&w->chance, MOST) + 1, blocking = messages == 1, to = (my_rank + 1) % num_ranks,
         from = (my_rank + num_ranks - 1) % num_ranks;
     unsigned came = 0;
     int used[MOST];
     write_arrays(w, round);
-    for (int m = 0; m < messages; m++) used[m] = below(w, TYPES), came |= 1u << used[m];
+    for (int m = 0; m < messages; m++) used[m] = (int)below(&w->chance, TYPES), came |= 1u << used[m];
     MPI_Barrier(w->comm);
     for (int m = 0; m < messages && !blocking; m++)
         MPI_Irecv(MPI_BOTTOM, 1, w->types[1][used[m]], from, m, w->comm, &w->requests[m]);
@@ -143,7 +137,7 @@ static void *work(void *of)
         for (int t = 0; t < TYPES; t++) w->types[side][t] = MPI_DATATYPE_NULL, types_make(w, side, t);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        int what = below(w, 8), side = below(w, 2), which = below(w, TYPES);
+        int what = (int)below(&w->chance, 8), side = (int)below(&w->chance, 2), which = (int)below(&w->chance, TYPES);
         round_go(w, round);
         if (what == 0) change(w, side, which);
         if (what == 1) types_make(w, side, which);
@@ -162,7 +156,7 @@ int main(int argc, char **argv)
     pthread_t id[THREADS];
     int threads = argc > 1 && !strcmp(argv[1], "threads") ? THREADS : 1;
     check_start(&argc, &argv, threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
-    for (int i = 0; i < threads; i++) MPI_Comm_dup(check_comm, &w[i].comm), w[i].state = test_seed + (uint64_t)i;
+    for (int i = 0; i < threads; i++) MPI_Comm_dup(check_comm, &w[i].comm), w[i].chance.state = test_seed + (uint64_t)i;
     for (int i = 1; i < threads; i++) pthread_create(&id[i], NULL, work, &w[i]);
     work(&w[0]);
     for (int i = 1; i < threads; i++) pthread_join(id[i], NULL);

@@ -259,6 +259,12 @@ uint32_t roll(uint32_t n)
     return (uint32_t)((z ^ z >> 31) % n);
 }
 
+uint32_t below(struct chance *c, uint32_t n)
+{
+    c->state = c->state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((c->state >> 33) % n);
+}
+
 void roll_apart(void)
 {
     random_state += (uint64_t)my_rank << 48;

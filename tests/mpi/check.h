@@ -58,6 +58,11 @@ const char *error_name(int class);
 uint32_t roll(uint32_t n);
 /* From here on every rank draws numbers of its own. */
 void roll_apart(void);
+/* A chance of the caller's own, as threads need it: below returns the next number below n. */
+struct chance {
+    uint64_t state;
+};
+uint32_t below(struct chance *c, uint32_t n);
 
 /* A function of the MPI's own library; ends the run if there is none. The MPI's own MPI_Pack and MPI_Unpack, past
  * everything that is preloaded. */

@@ -1,9 +1,9 @@
 /* failing.c: what one rank can't do, its peers hear of or do without: no wrong byte, and nobody waits for ever.
  *
  * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone":
- * one rank has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI an RTS header
- * may come into device memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't
- * read; in host memory too.
+ * one rank has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI an RTS
+ * header may come into device memory: "head": it can't be read from there: an error; "deep": into a type that stridec
+ * can't read; in host memory too.
  *
  * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
  * run: STRIDEC_TRANSPORT=staged -n 3 packs

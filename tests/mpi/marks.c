@@ -15,8 +15,8 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart pools launches
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart pools
  *
- * "limited": the receiver keeps to some multiprocessors, and waits on none. "synchronous": by MPI_Ssend. "pools": of any layout and length, in
- * memory that no other process can open.
+ * "limited": the receiver keeps to some multiprocessors, and waits on none. "synchronous": by MPI_Ssend. "pools": of
+ * any layout and length, in memory that no other process can open.
  */
 #include "check.h"
 #include "offers.h"

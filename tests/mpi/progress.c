@@ -7,92 +7,35 @@
  * run: -n 2 --host
  */
 #include "check.h"
+#include "ends.h"
 #include <string.h>
 
 #define DOUBLES 8192            /* every second one of a vector: 64 KiB */
 #define LONG (1 << 20)          /* bytes of a message whose sender the MPI needs twice */
 enum { FIRST = 1, SECOND };     /* tags */
-enum { NEVER_STARTED, WAITS, REQUESTS };
 
-typedef bool is_over(MPI_Request requests[]);
+/* Ways beside those of end_all. */
+enum { TESTANY = END_WAYS, GET_STATUS, WAYS };
+static const char *const calls[WAYS] = {"MPI_Waitall", "MPI_Testall", "MPI_Waitany", "MPI_Waitsome", "MPI_Testsome",
+                                        "MPI_Wait", "MPI_Test", "MPI_Wait, again", "MPI_Testany",
+                                        "MPI_Request_get_status"};
 
-static bool by_test(MPI_Request r[])
+static void end(int way, MPI_Request *r)
 {
-    int over;
-    MPI_Test(&r[WAITS], &over, MPI_STATUS_IGNORE);
-    return over;
+    int over = 0, which;
+    while (way == TESTANY && !over) MPI_Testany(1, r, &which, &over, MPI_STATUS_IGNORE);
+    while (way == GET_STATUS && !over) MPI_Request_get_status(*r, &over, MPI_STATUS_IGNORE);
+    end_all(way < END_WAYS ? way : 0, 1, r);   /* MPI_Request_get_status frees nothing */
 }
-
-static bool by_testall(MPI_Request r[])
-{
-    int over;
-    MPI_Testall(REQUESTS, r, &over, MPI_STATUSES_IGNORE);
-    return over;
-}
-
-static bool by_testany(MPI_Request r[])
-{
-    int over, which;
-    MPI_Testany(REQUESTS, r, &which, &over, MPI_STATUS_IGNORE);
-    return over;
-}
-
-static bool by_testsome(MPI_Request r[])
-{
-    int n, which[REQUESTS];
-    MPI_Testsome(REQUESTS, r, &n, which, MPI_STATUSES_IGNORE);
-    return n;
-}
-
-static bool by_status(MPI_Request r[])
-{
-    int over;
-    MPI_Request_get_status(r[WAITS], &over, MPI_STATUS_IGNORE);
-    return over;
-}
-
-static bool by_wait(MPI_Request r[])
-{
-    return MPI_Wait(&r[WAITS], MPI_STATUS_IGNORE), true;
-}
-
-static bool by_waitall(MPI_Request r[])
-{
-    return MPI_Waitall(REQUESTS, r, MPI_STATUSES_IGNORE), true;
-}
-
-static bool by_waitany(MPI_Request r[])
-{
-    int which;
-    return MPI_Waitany(REQUESTS, r, &which, MPI_STATUS_IGNORE), true;
-}
-
-static bool by_waitsome(MPI_Request r[])
-{
-    int n, which[REQUESTS];
-    return MPI_Waitsome(REQUESTS, r, &n, which, MPI_STATUSES_IGNORE), true;
-}
-
-static const struct {
-    const char *name;
-    is_over *over;
-} calls[] = {
-    {"MPI_Test", by_test}, {"MPI_Testall", by_testall}, {"MPI_Testany", by_testany}, {"MPI_Testsome", by_testsome},
-    {"MPI_Request_get_status", by_status}, {"MPI_Wait", by_wait}, {"MPI_Waitall", by_waitall},
-    {"MPI_Waitany", by_waitany}, {"MPI_Waitsome", by_waitsome},
-};
 
 /* The first message is freed at once; the second one waits until the receiver has the first. */
-static void send(const struct buf *first, const struct buf *second, MPI_Datatype type, is_over *over)
+static void send(const struct buf *first, const struct buf *second, MPI_Datatype type, int way)
 {
-    MPI_Request freed, r[REQUESTS] = {[WAITS] = MPI_REQUEST_NULL};
-    MPI_Send_init(NULL, 0, MPI_BYTE, 1, FIRST, check_comm, &r[NEVER_STARTED]);
+    MPI_Request freed, r;
     MPI_Isend(first->origin, LONG, MPI_BYTE, 1, FIRST, check_comm, &freed);
     MPI_Request_free(&freed);
-    MPI_Issend(second->origin, 1, type, 1, SECOND, check_comm, &r[WAITS]);
-    while (!over(r));
-    MPI_Wait(&r[WAITS], MPI_STATUS_IGNORE);   /* after MPI_Request_get_status */
-    MPI_Request_free(&r[NEVER_STARTED]);
+    MPI_Issend(second->origin, 1, type, 1, SECOND, check_comm, &r);
+    end(way, &r);
 }
 
 /* Finds the second message before it receives the first. */
@@ -119,12 +62,12 @@ int main(int argc, char **argv)
     layout_of(&bytes, MPI_BYTE, LONG, "bytes");
     buf_make(&first, MEM_HOST, &bytes, 0, 1);
     buf_make(&second, MEM_DEVICE, &every_second, 0, 2);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    for (int way = 0; way < WAYS; way++) {
         buf_fill(&first, my_rank ? 101 : 1), buf_fill(&second, my_rank ? 102 : 2);
-        if (my_rank == 0) send(&first, &second, vector, calls[i].over);
-        else receive(&first, &second, &bytes, &every_second, calls[i].name);
+        if (my_rank == 0) send(&first, &second, vector, way);
+        else receive(&first, &second, &bytes, &every_second, calls[way]);
         MPI_Barrier(check_comm);
-        report("%s", calls[i].name);
+        report("%s", calls[way]);
     }
     buf_free(&first), buf_free(&second);
     layout_free(&bytes), layout_free(&every_second);

@@ -9,7 +9,8 @@
 #   @STREAMS has MPICH take CUDA streams that it was built without
 #   @TOOL is another tool of the profiling interface, which stridec comes before; @TOOL_FIRST that, then stridec
 #   @TWICE is a copy of stridec's
-# For files: @NEW is a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# For files: @NEW is a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a
+# program.
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.

@@ -335,7 +335,7 @@ static int64_t mapped_of_others(void)
     return bytes;
 }
 
-/* Of each: its file's head with its slots, and blocks of 256 KiB, which messages of 160 KB take. */
+/* Holds what is mapped of a peer: its file's head with its slots, and blocks of 256 KiB for messages of 160 KB. */
 #define PEER_BYTES ((int64_t)2 << 20)
 
 static void space(void)

@@ -49,16 +49,6 @@ static const int ELEMENTS[CLASSES] = {8, 128, 4369, 69905}, LAYOUTS_OF[CLASSES] 
 static bool large, circles;
 static struct layout layouts[CLASSES][NUMBERS], doubles;
 
-struct chance {
-    uint64_t state;
-};
-
-static uint32_t below(struct chance *c, uint32_t n)
-{
-    c->state = c->state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((c->state >> 33) % n);
-}
-
 struct message {
     int from, to, tag, doubles;
     const struct layout *sent;   /* its count is the most that it has */

@@ -99,8 +99,8 @@ static bool everywhere(bool here)
     return all;
 }
 
-/* The driver's calls for a packed send: one asks for the context, one launches a graph, and one more sets new arguments.
- * A copy signals no end: the context is asked for again, and the stream is waited for. */
+/* The driver's calls for a packed send: one asks for the context, one launches a graph, and one more sets new
+ * arguments. A copy signals no end: the context is asked for again, and the stream is waited for. */
 enum { LAUNCH = 4, WAIT = 4 };   /* two of each are the thread's mode of capture and back */
 static bool is_launch(int64_t calls)
 {
