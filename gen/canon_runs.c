@@ -196,23 +196,27 @@ static int64_t *block_offsets(const struct runs *r, int64_t bytes, struct canon_
     return at;
 }
 
-/* True if a block may begin where `at` is, so that run k is its second: what is seen without going through it. */
-static bool may_begin(const struct runs *r, int64_t at, int64_t k)
-{
-    return k >= r->count || wrap_sub(r->run[k].off, at) == wrap_sub(r->run[1].off, r->run[0].off);
-}
-
 /* The greatest block of two runs or more that all of the sequence is made of. A block ends with a run, or within
- * one where the next block begins, whose first run is as long as the first of all. False if there is none. */
+ * one where the next block begins, whose first run is as long as the first of all. False if there is none. What no
+ * block has is seen without branches: the processor would guess them wrong. */
 static bool as_blocks(const struct runs *r, struct tree **t, struct canon_work *w)
 {
     int64_t k = 0, end = 0, head = r->run[0].len;   /* runs [0, k) have `end` bytes */
+    int64_t gap = wrap_sub(r->run[1].off, r->run[0].off);
     while (end <= r->bytes / 2)
         end += r->run[k++].len;
     for (; k > 1; end -= r->run[--k].len) {
+        /* The second block's second run has to lie behind its first as that of the first block does. */
         const struct tree_block *last = &r->run[k - 1];
-        bool within = last->len > head && may_begin(r, last->off + last->len - head, k);
-        bool behind = k < r->count && last[1].len == head && may_begin(r, last[1].off, k + 1);
+        bool within = last->len > head, behind = k < r->count;
+        if (k < r->count) {
+            within &= wrap_sub(last[1].off, wrap_add(last->off, last->len - head)) == gap;
+            behind &= last[1].len == head;
+        }
+        if (k + 1 < r->count)
+            behind &= wrap_sub(last[2].off, last[1].off) == gap;
+        if (!(within | behind))
+            continue;
         for (int j = 0; j < 2; j++) {
             int64_t bytes = j ? end - head : end;
             if (!(j ? within : behind) || bytes > r->bytes / 2 || r->bytes % bytes != 0)

@@ -86,22 +86,36 @@ static const struct type *old_of(const struct olds *o, int64_t i)
     return o->old[i * o->step];
 }
 
+/* The bits of the numbers -2^n to 2^n - 1 that `ones` was made of: n ^ n >> 63 of each; 1 for none. */
+static int width(int64_t ones)
+{
+    return 64 - __builtin_clzll((uint64_t)ones | 1);
+}
+
+/* No product of the two is beyond 2^61, and so no difference of two products beyond 2^62. */
+static bool products_fit(int64_t ones, int64_t by)
+{
+    return width(ones) + width(by ^ by >> 63) <= 61;
+}
+
 /* Fills in the bytes of plain blocks of one type, from the first block's place on. Returns how many are not empty; -1
- * if a number does not fit. */
+ * if a number may not fit. What the numbers are is looked at once, for all together. */
 static int64_t fill_alike(const struct blocks *l, int64_t size, struct tree_block block[], int64_t *first)
 {
     const int64_t *length = l->lengths, *displacement = l->displacements, unit = l->unit;
-    int64_t n = 0, at, low = 0;
-    bool bad = false;
-    for (int64_t i = 0, count = l->count; i < count; i++) {
-        bad |= __builtin_mul_overflow(displacement[i], unit, &at);
-        bad |= __builtin_mul_overflow(length[i], size, &block[n].len);
-        low = n ? low : at;
-        bad |= __builtin_sub_overflow(at, low, &block[n].off);
-        n += length[i] > 0;
+    int64_t n = 0, i = 0, count = l->count, far = 0, longest = 0;
+    while (i < count && length[i] == 0)
+        i++;
+    uint64_t low = i < count ? (uint64_t)displacement[i] * (uint64_t)unit : 0;
+    for (; i < count; i++) {
+        int64_t at = displacement[i], len = length[i];
+        block[n].off = (int64_t)((uint64_t)at * (uint64_t)unit - low);
+        block[n].len = (int64_t)((uint64_t)len * (uint64_t)size);
+        far |= at ^ at >> 63, longest |= len;
+        n += len > 0;
     }
-    *first = low;
-    return bad ? -1 : n;
+    *first = (int64_t)low;
+    return products_fit(far, unit) && products_fit(longest, size) ? n : -1;
 }
 
 /* Fills in those of blocks of different types, too. Returns like fill_alike; -1 also if a type is not plain. Has no
