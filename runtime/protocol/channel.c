@@ -1,4 +1,4 @@
-/* channel.c: channels: the table by request, and how two partners bind. */
+/* channel.c: channels: the table by request, and when two partners bind (channel_bind.c: by what). */
 #include "channel_internal.h"
 #include "base/activity.h"
 #include "base/log.h"
@@ -10,22 +10,6 @@
 
 #define START_NS INT64_C(10000000000)   /* how long a rank of the node may be in MPI_Init after the first greeting */
 
-/* The state of a handshake, in the second of a sender's slots (struct slot, turn); the two write it by turns:
- *
- *    NONE -- receiver: answer --> NO
- *                             --> YES -- sender: progress_send --> BOUND     -- receiver: progress_receive --> SEEN
- *                                                              --> UNREACHED -- receiver: progress_receive --> SEEN
- *
- * The sender gives the slots back at NO and SEEN. */
-enum handshake {
-    HANDSHAKE_NONE,
-    HANDSHAKE_NO,          /* the receiver can't read the data */
-    HANDSHAKE_YES,         /* it can; the slot now tells of its flag */
-    HANDSHAKE_BOUND,       /* the sender reaches that flag */
-    HANDSHAKE_UNREACHED,
-    HANDSHAKE_SEEN         /* the receiver needs the slots no longer */
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* guards the table, and binding */
 static struct channel *table;
 static uint64_t greetings;
@@ -33,21 +17,13 @@ static atomic_int bound_channels;
 
 /* ---- the table ---- */
 
-/* Returns the second of a sender's slots: the first tells of the data, it of the flag. NULL if there are none. */
-static struct slot *second_of(struct node_file *f, uint32_t first)
-{
-    uint32_t next = first < SLOTS ? f->slot[first].next : 0;
-    return next && next <= SLOTS ? &f->slot[next - 1] : NULL;
-}
-
 /* Gives a sender's slots back. */
 static void slots_end(struct channel *c)
 {
     if (!c->slots) return;
-    struct slot *flag = c->slots->slot ? second_of(node_own(), (uint32_t)(c->slots->slot - node_own()->slot)) : NULL;
-    if (flag) flag->id = 0, flag->description = 0;   /* the handle there is the receiver's */
+    if (c->flag_slot) c->flag_slot->id = 0, c->flag_slot->description = 0;   /* the handle there is the receiver's */
     rndv_send_withdraw(c->slots);
-    c->slots = NULL;
+    c->slots = NULL, c->flag_slot = NULL;
 }
 
 static void channel_free(struct channel *c)
@@ -60,8 +36,8 @@ static void channel_free(struct channel *c)
     spinlock_count(&request_dormant, -1);
     channel_moves_end(c);
     post_free(c->post);
-    ipc_cache_put(c->data), ipc_cache_put(c->flag);
-    ipc_cache_layout_put(&c->theirs);
+    channel_parts_end(c);
+    ipc_cache_put(c->flag);
     channel_flag_put(c->device, c->own);
     slots_end(c);
     layout_unref(c->layout);
@@ -156,7 +132,7 @@ static void count(const struct channel *c)
 {
     struct typed_buffer p = typed_buffer_on(c->layout, c->device, c->call.buf, c->call.count);
     if (c->call.sends) stats_add_sent(c->call.comm, c->call.peer, c->bytes);
-    int64_t bytes = c->post ? post_bytes(c->post) : c->call.sends ? c->bytes : c->job.bytes;
+    int64_t bytes = c->post ? post_bytes(c->post) : c->bytes;
     typed_buffer_stats(&p, "stream", bytes, 0);
 }
 
@@ -229,35 +205,11 @@ void channel_leave(struct channel *c, const char *why)
     c->why = why, c->device = NULL;
 }
 
-/* Describes data and flag in two slots. Returns NULL, or why it can't. */
-static const char *describe_slots(struct channel *c)
-{
-    struct ipc_export data, flag;
-    struct rndv_send *o = c->slots = rndv_send_new();
-    const struct layout *l = c->layout;
-    uint64_t user = (uint64_t)(uintptr_t)c->call.buf, layout = 0;
-    int64_t first, past;
-    if (!o || !rndv_send_slot(o) || !rndv_send_slots(o, 1)) return "no slot is free";
-    if (!(c->own = channel_flag_get(c->device))) return "out of memory";
-    layout_span(l, c->call.count, &first, &past);
-    if (!ipc_export_of(c->device, user + (uint64_t)first, past - first, &data) ||
-        !ipc_export_of(c->device, c->own, sizeof(uint32_t), &flag))
-        return "memory that CUDA can't share, or in several allocations";
-    if (!layout_contiguous(l, c->call.count) && !(layout = ipc_export_layout(c->layout))) return "too long a type";
-    ipc_export_accepted(&data, c->peer);   /* gives it the handles of mapped memory */
-    rndv_describe(o->slot, c->device, &data, user + (uint64_t)l->tree->off, layout);
-    o->slot->bytes = c->bytes, o->slot->count = c->call.count, o->slot->extent = l->extent;
-    struct slot *second = second_of(node_own(), (uint32_t)(o->slot - node_own()->slot));
-    rndv_describe(second, c->device, &flag, c->own, 0);
-    atomic_store_explicit(&second->turn, HANDSHAKE_NONE, memory_order_release);
-    return NULL;
-}
-
 /* Sends the greeting, or expects it. Caller holds `lock`. */
 static void greet(struct channel *c)
 {
     const struct channel_call *k = &c->call;
-    if (!c->why && k->sends) c->why = describe_slots(c);
+    if (!c->why && k->sends) c->why = channel_describe(c);
     c->greeting = (struct greeting){.slot = SLOTS, .cookie = node_own()->cookie};
     if (k->sends && !c->why) c->greeting.slot = (uint32_t)(c->slots->slot - node_own()->slot);
     int rc = k->sends ? PMPI_Isend(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
@@ -321,43 +273,16 @@ void channel_post(struct channel *c, int64_t bytes)
     if (c->post) c->state = CHANNEL_POSTED;
 }
 
-/* Opens what the sender describes and tells of the own flag. Returns NULL, or why it can't. */
-static const char *accept(struct channel *c, struct slot *data, struct slot *flag)
-{
-    struct ipc_export own;
-    const struct layout *l = c->layout;
-    struct typed_copy_job *j = &c->job;
-    if (data->bytes > c->bytes) return "the message is longer than the receive";
-    if (c->peer->self && device_of((const void *)(uintptr_t)data->start) != c->device)
-        return "from one device of this rank to another";
-    if (!(c->own = channel_flag_get(c->device)) || !ipc_export_of(c->device, c->own, sizeof(uint32_t), &own))
-        return "out of memory";
-    if (data->layout && !ipc_cache_layout(c->peer, data->layout, &c->theirs)) return "the sender's type can't be read";
-    c->data = ipc_cache_open(c->peer, data, c->device, &j->from.user);
-    c->flag = c->data ? ipc_cache_open(c->peer, flag, c->device, &c->other) : NULL;
-    if (!c->flag) return "the sender's memory can't be opened";
-    j->from.tree = c->theirs.tree, j->from.kernel = c->theirs.kernel;
-    j->from.extent = data->extent, j->from.count = data->count;
-    j->to.user = (uint64_t)(uintptr_t)c->call.buf + (uint64_t)l->tree->off;
-    if (!layout_contiguous(l, c->call.count))
-        j->to.tree = l->tree, j->to.kernel = l->kernel, j->to.extent = l->extent, j->to.count = c->call.count;
-    j->bytes = data->bytes, j->across = ipc_cache_other_gpu(c->data);
-    typed_copy_wait(c->device, j, 1);
-    flag->id = 0;   /* the handle there is the sender's */
-    rndv_describe(flag, c->device, &own, c->own, 0);
-    return NULL;
-}
-
 static void answer(struct channel *c)
 {
     bool greeted = !memcmp(&c->greeting.cookie, &c->peer->cookie, sizeof c->peer->cookie);
-    struct slot *flag = greeted ? second_of(c->peer->file, c->greeting.slot) : NULL;
+    struct slot *flag = c->flag_slot = greeted ? channel_last_slot(c->peer->file, c->greeting.slot, &c->parts) : NULL;
     if (!greeted)
         log_write(LOG_ERROR, "rank %d has not started in stream order what is received so: its message is lost",
                   c->peer->rank);
     const char *why = !flag ? "the sender can't share its memory" : c->why;
     if (!why && device_enter(c->device)) why = "the device can't be used";
-    else if (!why) why = accept(c, &c->peer->file->slot[c->greeting.slot], flag), device_leave(c->device);
+    else if (!why) why = channel_accept(c), device_leave(c->device);
     if (flag) atomic_store_explicit(&flag->turn, why ? HANDSHAKE_NO : HANDSHAKE_YES, memory_order_release);
     if (why) plain(c, why);
     else c->answered = true;
@@ -368,9 +293,9 @@ static void progress_receive(struct channel *c)
     int there = 0;
     if (!c->answered && PMPI_Test(&c->greeting_request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there) answer(c);
     if (!c->answered || c->state != CHANNEL_GREETED) return;
-    int64_t turn = atomic_load_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, memory_order_acquire);
+    int64_t turn = atomic_load_explicit(&c->flag_slot->turn, memory_order_acquire);
     if (turn != HANDSHAKE_BOUND && turn != HANDSHAKE_UNREACHED) return;
-    atomic_store_explicit(&second_of(c->peer->file, c->greeting.slot)->turn, HANDSHAKE_SEEN, memory_order_release);
+    atomic_store_explicit(&c->flag_slot->turn, HANDSHAKE_SEEN, memory_order_release);
     if (turn == HANDSHAKE_UNREACHED) {
         plain(c, "the sender can't reach the receiver's flag");
     } else {
@@ -391,7 +316,7 @@ static bool reach(struct channel *c, const struct slot *flag)
 
 static void progress_send(struct channel *c)
 {
-    struct slot *flag = second_of(node_own(), c->greeting.slot);
+    struct slot *flag = c->flag_slot;
     int64_t turn = flag ? atomic_load_explicit(&flag->turn, memory_order_acquire) : HANDSHAKE_NO;
     int sent = 0;
     if (turn == HANDSHAKE_NONE) return;
@@ -407,7 +332,7 @@ static void progress_send(struct channel *c)
 
 static bool seen(const struct channel *c)
 {
-    const struct slot *flag = c->slots ? second_of(node_own(), c->greeting.slot) : NULL;
+    const struct slot *flag = c->slots ? c->flag_slot : NULL;
     return flag && atomic_load_explicit(&flag->turn, memory_order_acquire) == HANDSHAKE_SEEN;
 }
 

@@ -1,4 +1,5 @@
-/* channel_internal.h: shared by channel.c (binding) and channel_move.c (flags, and what is enqueued). */
+/* channel_internal.h: shared by channel.c, channel_bind.c (what partners tell each other) and channel_move.c (flags,
+ * and what is enqueued). */
 #ifndef STRIDEC_CHANNEL_INTERNAL_H
 #define STRIDEC_CHANNEL_INTERNAL_H
 #include "base/hash_table.h"
@@ -12,7 +13,13 @@
 /* A sender's first message: where its slots are. */
 struct greeting {
     struct cookie cookie;   /* of its file */
-    uint32_t slot;   /* of the data; its `next` is that of the flag. SLOTS: none */
+    uint32_t slot;   /* the first of the data's, a slot for each allocation; the last one is the flag's. SLOTS: none */
+};
+
+/* Holds what a receive uses of one of the partner's allocations. */
+struct channel_part {
+    struct import *data;
+    struct ipc_cache_layout theirs;
 };
 
 struct channel {
@@ -31,23 +38,51 @@ struct channel {
 
     struct peer *peer;           /* this part is set by channel_greet */
     struct device *device;
-    int64_t bytes;
+    int64_t bytes;               /* of a message; of a receive that is not bound, the most */
     struct greeting greeting;
     MPI_Request greeting_request;
     uint64_t number;             /* of the greeting */
     bool answered;               /* a receive: by this process */
     struct rndv_send *slots;     /* a send's: holds them */
+    struct slot *flag_slot;      /* the last of the sender's; NULL: none */
 
     CUdeviceptr own;             /* the flag that this process waits for; 0: none */
     uint64_t other;              /* the partner's, as this process reaches it */
-    struct import *data, *flag;  /* the partner's memory */
-    struct ipc_cache_layout theirs;
-    struct typed_copy_job job;   /* of a receive */
+    struct import *flag;         /* the memory of that */
+    int parts;                   /* of a receive, and what it reads of each: */
+    struct channel_part *part;
+    struct typed_copy_job *job;
     struct typed_copy_batch kept;   /* buffers of its moves */
 
     struct post *post;           /* of CHANNEL_POSTED */
     UT_hash_handle hh;
 };
+
+/* The state of a handshake, in the last of a sender's slots (struct slot, turn); the two write it by turns:
+ *
+ *    NONE -- receiver: answer --> NO
+ *                             --> YES -- sender: progress_send --> BOUND     -- receiver: progress_receive --> SEEN
+ *                                                              --> UNREACHED -- receiver: progress_receive --> SEEN
+ *
+ * The sender gives the slots back at NO and SEEN. */
+enum handshake {
+    HANDSHAKE_NONE,
+    HANDSHAKE_NO,          /* the receiver can't read the data */
+    HANDSHAKE_YES,         /* it can; the slot now tells of its flag */
+    HANDSHAKE_BOUND,       /* the sender reaches that flag */
+    HANDSHAKE_UNREACHED,
+    HANDSHAKE_SEEN         /* the receiver needs the slots no longer */
+};
+
+/* Returns the last of a sender's slots: those before it tell of the data, it of the flag. Sets *parts to the number of
+ * those. NULL if there are none. */
+struct slot *channel_last_slot(struct node_file *f, uint32_t first, int *parts);
+/* Describes data and flag of a send in slots. Returns NULL, or why it can't. Static storage. */
+const char *channel_describe(struct channel *c);
+/* Opens what the sender describes and tells of the own flag; the device is entered. Returns NULL, or why it can't. */
+const char *channel_accept(struct channel *c);
+/* Ends the uses of what was opened. */
+void channel_parts_end(struct channel *c);
 
 /* Returns true if streams of d wait for memory and write it. */
 bool channel_device_able(struct device *d);

@@ -138,18 +138,15 @@ void channel_moves_end(struct channel *c)
     typed_copy_end(&c->kept);
 }
 
-/* Moves the bytes of some receives. Buffers between layouts, which only long irregular pairs take, stay with the first
- * one: its messages, captured or not, come one after the other, so that the next may use them again. The host waits for
- * none: what the stream waits for may be enqueued after this call. */
-static int move(struct channel *const channels[], int n, CUstream stream)
+/* Moves the bytes of some jobs, the first of which is c's. Buffers between layouts, which only long irregular pairs
+ * take, stay with that: its messages, captured or not, come one after the other, so that the next may use them again.
+ * The host waits for none: what the stream waits for may be enqueued after this call. */
+static int move(struct channel *c, const struct typed_copy_job jobs[], int n, CUstream stream)
 {
-    struct typed_copy_job jobs[JOBS_MOST];
     struct stream s = stream_foreign(stream);
     int launches = 0;
-    if (!n) return 0;
-    struct typed_copy_batch *kept = &channels[0]->kept, batch = {.spare = kept->kept};
-    for (int i = 0; i < n; i++) jobs[i] = channels[i]->job;
-    int result = typed_copy_move(&batch, channels[0]->device, &s, jobs, n, &launches);
+    struct typed_copy_batch *kept = &c->kept, batch = {.spare = kept->kept};
+    int result = typed_copy_move(&batch, c->device, &s, jobs, n, &launches);
     struct pool_buffer **last = &batch.kept;
     while (*last) last = &(*last)->next;
     *last = batch.spare;
@@ -167,7 +164,7 @@ void channel_move_first(struct channel *c)
     struct scratch scratch;
     struct flags told = {.device = c->device, .scratch = &scratch, .by_driver = true, .sets = 1, .set = &c->other};
     scratch_begin(&scratch);
-    if (s) c->failed = typed_copy_move(&batch, c->device, s, &c->job, 1, &launches) != 0;
+    if (s) c->failed = typed_copy_move(&batch, c->device, s, c->job, c->parts, &launches) != 0;
     if (s) told.stream = stream_use(s), c->failed |= flags_flush(&told) != 0;
     scratch_end(&scratch);
     if (s) c->failed |= stream_wait(c->device, s) != 0;
@@ -218,8 +215,9 @@ static int exchange(struct flags *f, struct channel *const channels[], int n, bo
     int many = 0;
     for (int i = 0; i < n; i++) {
         const struct channel *c = channels[i];
-        if (moves(c) && many == GEN_EXCHANGE_LINKS) return 1;
-        if (moves(c)) jobs[many] = c->job, ready[many++] = c->own, f->set[w.sets++] = c->other;
+        if (moves(c) && many + c->parts > GEN_EXCHANGE_LINKS) return 1;
+        for (int k = 0; moves(c) && k < c->parts; k++) jobs[many] = c->job[k], ready[many++] = c->own;
+        if (moves(c)) f->set[w.sets++] = c->other;
         else if (!c->nothing && c->call.sends) f->wait[w.ends++] = c->own;
         if (c->untold) f->begin[w.begins++] = c->other;
     }
@@ -244,17 +242,26 @@ static int await_receives(struct flags *f, struct channel *const channels[], int
     return result;
 }
 
-/* Moves by the kernels that suit the receives, then sets and waits for flags. */
+/* Moves by the kernels that suit the receives. */
+static int move_all(const struct flags *f, struct channel *const channels[], int n)
+{
+    struct typed_copy_job jobs[JOBS_MOST];
+    struct channel *first = NULL;   /* the owner of the first job */
+    int many = 0, result = 0;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; moves(channels[i]) && k < channels[i]->parts && !result; k++) {
+            if (!many) first = channels[i];
+            jobs[many++] = channels[i]->job[k];
+            if (many == JOBS_MOST) result = move(first, jobs, many, f->stream), many = 0;
+        }
+    }
+    return result || !many ? result : move(first, jobs, many, f->stream);
+}
+
+/* Moves, then sets and waits for flags. */
 static int move_then_answer(struct flags *f, struct channel *const channels[], int n)
 {
-    struct channel *receives[JOBS_MOST] = {NULL};
-    int many = 0, result = 0;
-    for (int i = 0; i < n && !result; i++) {
-        if (!moves(channels[i])) continue;
-        receives[many++] = channels[i];
-        if (many == JOBS_MOST) result = move(receives, many, f->stream), many = 0;
-    }
-    if (!result) result = move(receives, many, f->stream);
+    int result = move_all(f, channels, n);
     for (int i = 0; i < n; i++) {
         struct channel *c = channels[i];
         if (moves(c)) f->set[f->sets++] = c->other;

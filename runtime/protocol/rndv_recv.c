@@ -8,6 +8,7 @@
 #include "base/self_comm.h"
 #include "datatype/layout_parts.h"
 #include "kernel/typed_copy.h"
+#include "job_sides.h"
 #include "kept_jobs.h"
 #include "node/ipc_cache.h"
 #include "pack/host_scatter.h"
@@ -122,19 +123,13 @@ static bool open_for(struct rndv_get *p, struct opened *last, uint64_t *address)
 /* Describes the sender's memory; the caller has entered the device. Returns false if it can't be opened. */
 static bool side_from(struct rndv_get *p, struct opened *last, struct typed_copy_side *from)
 {
-    const struct slot *s = p->slot;
-    struct ipc_cache_layout *l = &p->layout;
-    if (s->layout && !ipc_cache_layout(p->peer, s->layout, l)) return false;
-    *from = (struct typed_copy_side){.tree = l->tree, .kernel = l->kernel, .extent = s->extent, .count = s->count};
-    return open_for(p, last, &from->user);
+    return job_side_from(p->peer, p->slot, &p->layout, from) && open_for(p, last, &from->user);
 }
 
 /* Describes the receiver's memory, a bounce buffer where needed. Returns false without memory. */
 static bool side_to(struct rndv_get *p, struct typed_copy_side *to)
 {
     struct typed_buffer *tbuf = p->tbuf;
-    struct layout *l = tbuf->layout;
-    bool piece = layout_contiguous(l, tbuf->count);
     *to = (struct typed_copy_side){.user = via_bounce(tbuf) ? tbuf->wire->address : 0};
     if (to->user) return true;
     if (!tbuf->device) {
@@ -142,8 +137,7 @@ static bool side_to(struct rndv_get *p, struct typed_copy_side *to)
         if (p->bounce) to->user = p->bounce->address;
         return p->bounce != NULL;
     }
-    to->user = (uint64_t)(uintptr_t)tbuf->user + (uint64_t)l->tree->off;
-    if (!piece) to->tree = l->tree, to->kernel = l->kernel, to->extent = l->extent, to->count = tbuf->count;
+    *to = job_side_to(tbuf->layout, tbuf->user, tbuf->count);
     return true;
 }
 
@@ -235,23 +229,13 @@ static void drop_parts(struct rndv_get *p)
 static bool sides_to(struct rndv_get *p, struct typed_copy_batch *batch, struct typed_copy_job *jobs, int n)
 {
     struct typed_copy_side to;
-    int64_t bytes[LAYOUT_PARTS], at = 0;
     if (!side_to(p, &to)) return false;
-    for (int i = 0; i < n; i++) bytes[i] = jobs[i].bytes;
-    const struct layout_parts *own = to.tree && to.count == 1 ? layout_parts_by_bytes(p->tbuf->layout, n, bytes) : NULL;
-    if (to.tree && !own) {
-        struct pool_buffer *b = typed_copy_keep(batch, p->device, BUFFER_DEVICE, (size_t)p->bytes);
-        if (!b) return false;
-        p->between = to.user = b->address;
-    }
-    for (int i = 0; i < n; at += bytes[i++]) {
-        struct layout *l = own ? own->part[i] : NULL;
-        jobs[i].to = (struct typed_copy_side){.user = to.user + (uint64_t)at};
-        if (!l) continue;
-        uint64_t user = (uint64_t)(uintptr_t)p->tbuf->user + (uint64_t)l->tree->off;
-        jobs[i].to = (struct typed_copy_side){l->tree, l->kernel, user, l->extent, 1};
-    }
-    return true;
+    if (job_sides_cut(&to, p->tbuf->layout, p->tbuf->user, jobs, n)) return true;
+    struct pool_buffer *b = typed_copy_keep(batch, p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    if (!b) return false;
+    p->between = b->address;
+    to = (struct typed_copy_side){.user = p->between};
+    return job_sides_cut(&to, NULL, NULL, jobs, n);
 }
 
 /* Returns true if jobs write the buffer itself. */

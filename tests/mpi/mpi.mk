@@ -1,5 +1,5 @@
 # mpi.mk: the multi-rank test programs, one from each tests/mpi/NAME.c and the common files.
-MPI_COMMON = check memory types resources ends ring rows reference reduce_task jobs jobs_calls offers_rest
+MPI_COMMON = check memory types resources ends ring rows places reference reduce_task jobs jobs_calls offers_rest
 MPI_TESTS  = $(filter-out $(MPI_COMMON),$(patsubst tests/mpi/%.c,%,$(wildcard tests/mpi/*.c)))
 MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
