@@ -198,12 +198,13 @@ static inline int stridec_synchronize(stridec_stream stream)
  *
  * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
  * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node
- * (see above), data in host memory or on another device; data in several allocations of a sender, other than one
- * element of absolute addresses (MPI_BOTTOM) of at most 64 parts, received contiguously or as a type that can be cut
- * where those end; a collective that stridec leaves to the MPI, or no library; STRIDEC_UNABLE: `stream` is captured,
- * and a request was not started before or is the host's (the log says which): nothing was enqueued; STRIDEC_INVALID:
- * n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE, MPI_ANY_TAG, or a stream of another device
- * than before (found where it is not captured); STRIDEC_FAILED. */
+ * (see above), data in host memory or on another device, a collective that stridec leaves to the MPI, or no library;
+ * STRIDEC_UNABLE: `stream` is captured, and a request was not started before or is the host's (the log says which):
+ * nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE,
+ * MPI_ANY_TAG, or a stream of another device than before (found where it is not captured); STRIDEC_FAILED.
+ *
+ * Data that the partner can't open (cudaMallocAsync, managed memory, too many allocations) are packed in the stream's
+ * order first, into device memory as long as the message, which the request keeps. */
 static inline int stridec_start_on(int n, MPI_Request requests[], stridec_stream stream)
 {
     const struct stridec_calls *calls = stridec_calls();

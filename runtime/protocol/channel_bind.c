@@ -1,6 +1,8 @@
 /* channel_bind.c: what bound partners tell each other in a sender's slots: where the data are, and the flags. */
+#include "base/log.h"
 #include "channel_internal.h"
 #include "datatype/layout_parts.h"
+#include "device/device_internal.h"
 #include "job_sides.h"
 #include "rndv_internal.h"
 #include <stdlib.h>
@@ -11,6 +13,18 @@ struct slot *channel_last_slot(struct node_file *f, uint32_t first, int *parts)
     for (*parts = 0; s && s->next; ++*parts)
         s = *parts < LAYOUT_PARTS && s->next <= SLOTS ? &f->slot[s->next - 1] : NULL;
     return *parts ? s : NULL;
+}
+
+/* Has the data go through packed bytes of the device, which is entered. Returns false without memory. */
+static bool go_by_wire(struct channel *c, int64_t bytes)
+{
+    struct typed_copy_side data = job_side_to(c->layout, c->call.buf, c->call.count), packed = {0};
+    if (!(c->wire = mempool_get(c->device, BUFFER_LASTING, (size_t)bytes))) return false;
+    packed.user = c->wire->address;
+    c->repack = (struct typed_copy_job){.from = c->call.sends ? data : packed, .to = c->call.sends ? packed : data};
+    c->repack.bytes = bytes;
+    typed_copy_wait(c->device, &c->repack, 1);
+    return true;
 }
 
 /* ---- the sender ---- */
@@ -41,24 +55,48 @@ static const struct layout_parts *parts_of(const struct channel *c)
     return layout_parts_by_memory(c->layout);
 }
 
+/* Describes the data where they lie; a slot for each part, if there are some. Returns NULL, or why it can't. */
+static const char *describe_in_place(struct channel *c, const struct layout_parts *parts)
+{
+    struct slot *s = c->slots->slot;
+    const char *why = NULL;
+    if (!parts) return describe_data(c, s, c->layout, (uint64_t)(uintptr_t)c->call.buf, c->call.count);
+    for (int i = 0; i < parts->n && !why; i++, s = rndv_send_next_slot(s))
+        why = describe_data(c, s, parts->part[i], 0, 1);
+    return why;
+}
+
+/* Describes packed bytes instead, in one slot, and packs the first message. Returns NULL, or why it can't. */
+static const char *describe_packed(struct channel *c)
+{
+    struct ipc_export e;
+    struct slot *s = c->slots->slot;
+    if (device_enter(c->device)) return "the device can't be used";
+    bool packed = go_by_wire(c, c->bytes) && ipc_export_of(c->device, c->wire->address, c->bytes, &e) &&
+                  !channel_pack_first(c);
+    device_leave(c->device);
+    if (!packed) return "the data can't be packed";
+    rndv_describe(s, c->device, &e, c->wire->address, 0);
+    s->bytes = c->bytes;
+    s->next = (uint16_t)(c->flag_slot - node_own()->slot + 1);   /* the others are given back with it (o->more) */
+    return NULL;
+}
+
 const char *channel_describe(struct channel *c)
 {
     struct ipc_export flag;
     struct rndv_send *o = c->slots = rndv_send_new();
     const struct layout_parts *parts = parts_of(c);
-    const char *why = NULL;
-    int n = parts ? parts->n : 1;
-    if (!o || !rndv_send_slot(o) || !rndv_send_slots(o, n)) return "no slot is free";
+    int n;
+    if (!o || !rndv_send_slot(o) || !rndv_send_slots(o, parts ? parts->n : 1)) return "no slot is free";
     if (!(c->own = channel_flag_get(c->device)) || !ipc_export_of(c->device, c->own, sizeof(uint32_t), &flag))
         return "out of memory";
-    struct slot *s = o->slot;
-    for (int i = 0; i < n && !why; i++, s = rndv_send_next_slot(s))
-        why = parts ? describe_data(c, s, parts->part[i], 0, 1)
-                    : describe_data(c, s, c->layout, (uint64_t)(uintptr_t)c->call.buf, c->call.count);
-    if (why) return why;
-    rndv_describe(s, c->device, &flag, c->own, 0);
-    atomic_store_explicit(&s->turn, HANDSHAKE_NONE, memory_order_release);
-    c->flag_slot = s;
+    c->flag_slot = channel_last_slot(node_own(), (uint32_t)(o->slot - node_own()->slot), &n);
+    const char *why = describe_in_place(c, parts);
+    if (why) log_write(LOG_INFO, "a request in stream order is packed first: %s", why);
+    if (why && (why = describe_packed(c))) return why;
+    rndv_describe(c->flag_slot, c->device, &flag, c->own, 0);
+    atomic_store_explicit(&c->flag_slot->turn, HANDSHAKE_NONE, memory_order_release);
     return NULL;
 }
 
@@ -90,9 +128,10 @@ static const char *accept_parts(struct channel *c)
     if (why) return why;
     if (bytes > c->bytes) return "the message is longer than the receive";
     struct typed_copy_side to = job_side_to(c->layout, c->call.buf, c->call.count);
-    if (!job_sides_cut(&to, c->layout, c->call.buf, c->job, c->parts))
-        return "the receive can't be cut where the sender's allocations end";
     c->bytes = bytes;
+    if (job_sides_cut(&to, c->layout, c->call.buf, c->job, c->parts)) return NULL;
+    if (!go_by_wire(c, bytes)) return "out of memory";
+    job_sides_cut(&c->repack.from, NULL, NULL, c->job, c->parts);
     return NULL;
 }
 
@@ -116,4 +155,5 @@ void channel_parts_end(struct channel *c)
     for (struct channel_part *p = c->part; p && p < c->part + c->parts; p++)
         ipc_cache_put(p->data), ipc_cache_layout_put(&p->theirs);
     free(c->part), free(c->job);
+    mempool_put(c->wire);
 }

@@ -52,6 +52,9 @@ struct channel {
     int parts;                   /* of a receive, and what it reads of each: */
     struct channel_part *part;
     struct typed_copy_job *job;
+    struct pool_buffer *wire;    /* packed bytes: of a send, which the partner reads in place of the data; of a receive,
+                                  * which come from several allocations. NULL: none */
+    struct typed_copy_job repack;   /* between the data and those */
     struct typed_copy_batch kept;   /* buffers of its moves */
 
     struct post *post;           /* of CHANNEL_POSTED */
@@ -81,7 +84,7 @@ struct slot *channel_last_slot(struct node_file *f, uint32_t first, int *parts);
 const char *channel_describe(struct channel *c);
 /* Opens what the sender describes and tells of the own flag; the device is entered. Returns NULL, or why it can't. */
 const char *channel_accept(struct channel *c);
-/* Ends the uses of what was opened. */
+/* Frees the packed bytes of a channel, and ends the uses of what was opened. */
 void channel_parts_end(struct channel *c);
 
 /* Returns true if streams of d wait for memory and write it. */
@@ -90,6 +93,8 @@ bool channel_device_able(struct device *d);
 CUdeviceptr channel_flag_get(struct device *d);
 void channel_flag_put(struct device *d, CUdeviceptr flag);   /* 0 is allowed */
 void channel_flags_finish(void);
+/* Packs the first message of a send, on a stream of stridec's own. Waits. Returns 0 or -1 (logged). */
+int channel_pack_first(struct channel *c);
 /* Moves the first message of a receive, on a stream of stridec's own, and tells the sender. Waits. Where it can't, the
  * wait for the message fails, and the sender goes on all the same. */
 void channel_move_first(struct channel *c);

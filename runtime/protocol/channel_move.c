@@ -154,22 +154,40 @@ static int move(struct channel *c, const struct typed_copy_job jobs[], int n, CU
     return result;
 }
 
-void channel_move_first(struct channel *c)
+/* Moves n jobs of a channel and then one more, if `after` has bytes, on a stream of stridec's own; then sets a flag, if
+ * `flag`. The device is entered. Waits. Returns 0 or -1 (logged). */
+static int move_now(struct channel *c, const struct typed_copy_job jobs[], int n, const struct typed_copy_job *after,
+                    uint64_t flag)
 {
     struct typed_copy_batch batch = {0};
-    int launches = 0;
-    c->moved = c->failed = true;
-    if (device_enter(c->device)) return;
-    struct stream *s = stream_get(c->device);
     struct scratch scratch;
-    struct flags told = {.device = c->device, .scratch = &scratch, .by_driver = true, .sets = 1, .set = &c->other};
+    int launches = 0;
+    struct stream *s = stream_get(c->device);
+    struct flags told = {.device = c->device, .scratch = &scratch, .by_driver = true, .sets = flag != 0, .set = &flag};
+    if (!s) return -1;
+    int result = typed_copy_move(&batch, c->device, s, jobs, n, &launches);
+    if (!result && after->bytes) result = typed_copy_move(&batch, c->device, s, after, 1, &launches);
+    told.stream = stream_use(s);
     scratch_begin(&scratch);
-    if (s) c->failed = typed_copy_move(&batch, c->device, s, c->job, c->parts, &launches) != 0;
-    if (s) told.stream = stream_use(s), c->failed |= flags_flush(&told) != 0;
+    if (flags_flush(&told)) result = -1;
     scratch_end(&scratch);
-    if (s) c->failed |= stream_wait(c->device, s) != 0;
+    if (stream_wait(c->device, s)) result = -1;
     typed_copy_end(&batch);
     stream_put(c->device, s);
+    return result;
+}
+
+int channel_pack_first(struct channel *c)
+{
+    static const struct typed_copy_job none;
+    return move_now(c, &c->repack, 1, &none, 0);
+}
+
+void channel_move_first(struct channel *c)
+{
+    c->moved = c->failed = true;
+    if (device_enter(c->device)) return;
+    c->failed = move_now(c, c->job, c->parts, &c->repack, c->other) != 0;
     device_leave(c->device);
 }
 
@@ -190,8 +208,23 @@ static bool flags_begin(struct flags *f, struct scratch *scratch, struct channel
     return f->set && f->wait && f->begin;
 }
 
+/* Returns true for a send whose partner reads packed bytes. */
+static bool packs(const struct channel *c)
+{
+    return c->wire && c->call.sends;
+}
+
+static int pack_entered(struct flags *f, struct channel *const channels[], int n)
+{
+    int result = 0;
+    for (int i = 0; i < n && !result; i++)
+        if (packs(channels[i])) result = move(channels[i], &channels[i]->repack, 1, f->stream);
+    return result;
+}
+
 static int start_entered(struct flags *f, struct channel *const channels[], int n)
 {
+    if (pack_entered(f, channels, n)) return -1;
     for (int i = 0; i < n; i++)
         if (!channels[i]->nothing && channels[i]->call.sends) f->set[f->sets++] = channels[i]->other;
     return flags_flush(f);
@@ -215,7 +248,7 @@ static int exchange(struct flags *f, struct channel *const channels[], int n, bo
     int many = 0;
     for (int i = 0; i < n; i++) {
         const struct channel *c = channels[i];
-        if (moves(c) && many + c->parts > GEN_EXCHANGE_LINKS) return 1;
+        if (moves(c) && (c->wire || many + c->parts > GEN_EXCHANGE_LINKS)) return 1;
         for (int k = 0; moves(c) && k < c->parts; k++) jobs[many] = c->job[k], ready[many++] = c->own;
         if (moves(c)) f->set[w.sets++] = c->other;
         else if (!c->nothing && c->call.sends) f->wait[w.ends++] = c->own;
@@ -242,7 +275,7 @@ static int await_receives(struct flags *f, struct channel *const channels[], int
     return result;
 }
 
-/* Moves by the kernels that suit the receives. */
+/* Moves by the kernels that suit the receives; then those unpack that came from several allocations as packed bytes. */
 static int move_all(const struct flags *f, struct channel *const channels[], int n)
 {
     struct typed_copy_job jobs[JOBS_MOST];
@@ -255,7 +288,10 @@ static int move_all(const struct flags *f, struct channel *const channels[], int
             if (many == JOBS_MOST) result = move(first, jobs, many, f->stream), many = 0;
         }
     }
-    return result || !many ? result : move(first, jobs, many, f->stream);
+    if (many && !result) result = move(first, jobs, many, f->stream);
+    for (int i = 0; i < n && !result; i++)
+        if (moves(channels[i]) && channels[i]->wire) result = move(channels[i], &channels[i]->repack, 1, f->stream);
+    return result;
 }
 
 /* Moves, then sets and waits for flags. */
@@ -325,7 +361,9 @@ static int enqueue(int (*bound)(struct flags *f, struct channel *const channels[
 
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together)
 {
-    int result = together ? 0 : enqueue(start_entered, posts_start, channels, n, stream);
+    bool all = !together, some = all;
+    for (int i = 0; i < n; i++) some |= packs(channels[i]);
+    int result = some ? enqueue(all ? start_entered : pack_entered, posts_start, channels, n, stream) : 0;
     for (int i = 0; i < n && !result; i++) {
         struct channel *c = channels[i];
         c->untold = together && !c->nothing && c->call.sends;

@@ -5,7 +5,8 @@
  * "posted": to other nodes so they do the first time; then a thread passes the packed bytes to the MPI when the stream
  * comes to them. "told": a sender leaves messages to the host, which tells the receiver of chunks. "launches N": so
  * many launches of a graph without any wait, by which each rank's data go round the ring. "gpus": a GPU for each rank,
- * so that kernels wait for each other (simulated ones only where all is in one stream).
+ * so that kernels wait for each other (simulated ones only where all is in one stream). "pool", "managed": in memory
+ * that no other process can open.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: -n 4
@@ -15,6 +16,10 @@
  * run: -n 1 launches 50
  * run: -n 2 gpus
  * run: -n 2 gpus launches 200
+ * run: -n 2 pool
+ * run: -n 2 gpus pool
+ * run: -n 3 managed
+ * run: -n 2 gpus pool launches 200
  * run: SIMGPU_CARD=A100 -n 2 gpus
  * run: SIMGPU_DRIVER=12020 -n 2 gpus
  * run: SIMGPU_FAIL=cuLaunchKernelEx -n 2 gpus
@@ -45,6 +50,7 @@
 #define LAUNCHES 20
 
 static bool plain, absent, posted, chunks;
+static enum mem_kind memory = MEM_DEVICE;
 static cudaStream_t stream;
 static uint64_t salt = 100;
 static int count = COUNT;
@@ -58,7 +64,7 @@ struct ring {
 
 static enum mem_kind kind(void)
 {
-    return host_mode ? MEM_HOST : MEM_DEVICE;
+    return host_mode ? MEM_HOST : memory;
 }
 
 static int after(void)
@@ -446,6 +452,8 @@ int main(int argc, char **argv)
         plain |= !strcmp(argv[i], "plain"), absent |= !strcmp(argv[i], "absent");
         posted |= !strcmp(argv[i], "posted"), chunks |= !strcmp(argv[i], "told");
         gpus |= !strcmp(argv[i], "gpus");
+        if (!strcmp(argv[i], "pool")) memory = MEM_POOL;
+        if (!strcmp(argv[i], "managed")) memory = MEM_MANAGED;
     }
     check_start(&argc, &argv, posted || plain ? MPI_THREAD_MULTIPLE : -1);
     if (gpus) cudaSetDevice(my_rank);
@@ -458,7 +466,7 @@ int main(int argc, char **argv)
     }
     for (int sent = 0; sent < LAYOUTS; sent++) steps(sent, (sent + 3) % RECEIVED);
     report("steps of all layouts");
-    if (gpus) one_kernel();
+    if (gpus && memory == MEM_DEVICE) one_kernel();
     report("a kernel fewer");
     apart(false);
     report("calls of their own");
