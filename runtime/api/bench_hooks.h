@@ -19,7 +19,8 @@ typedef const char *stridec_variant_name_function(int i, int direction);
 typedef int stridec_variant_use_function(MPI_Datatype type, const void *user, int i);
 /* Returns 1 if the kernel made for the type would serve a call now, 0 if not yet, -1 if it never will. */
 typedef int stridec_kernel_ready_function(MPI_Datatype type, const void *user);
-/* Returns where that kernel is from: "compiled", "cache", "aot", "copy", "failed", "pending"; "none" without one. */
+/* Returns where that kernel is from: "compiled", "cache", "aot", "shared", "copy", "failed", "pending"; "none" without
+ * one. */
 typedef const char *stridec_kernel_state_function(MPI_Datatype type);
 
 /* Returns 1 if host code for a committed type is ready, 0 if not yet, -1 if it never will be. With `wait` never 0. */

@@ -1,5 +1,6 @@
 /* stridec.h: optional calls of stridec beside MPI. Nothing is linked: without libstridec.so (`stridec run` or
- * LD_PRELOAD) each call returns STRIDEC_ABSENT. C11 and C++11, with gcc or clang; before glibc 2.34 link with -ldl.
+ * LD_PRELOAD) stridec_start_on, _wait_on and _exchange_on call MPI_Start and MPI_Wait and return STRIDEC_HOST; the
+ * other calls return STRIDEC_ABSENT. C11 and C++11, with gcc or clang; before glibc 2.34 link with -ldl.
  *
  *   stridec_register     exchanges layouts and makes kernels ahead, so that the first message is as fast as later ones
  *   stridec_pack_on      pack and unpack device memory like MPI_Pack and MPI_Unpack, but on a CUDA stream of the
@@ -36,7 +37,8 @@ enum stridec_result {
 
 /* In the order of the names in stridec_path_name. */
 enum stridec_path {
-    STRIDEC_PATH_MPI,        /* unchanged: no bytes, contiguous bytes, or host memory that the MPI sends as fast */
+    STRIDEC_PATH_MPI,        /* unchanged: no bytes; contiguous bytes, of a device only where they can't go zero-copy
+                              * and the MPI is CUDA-aware; or host memory that the MPI sends as fast */
     STRIDEC_PATH_ZEROCOPY,   /* the receiver reads the sender's memory (device or host) */
     STRIDEC_PATH_PIPELINED,  /* packed, copied and sent in chunks */
     STRIDEC_PATH_DEVICE,     /* packed in device memory, which the MPI sends */
@@ -196,9 +198,10 @@ static inline int stridec_synchronize(stridec_stream stream)
  * While a stream waits for a message, cudaFree and the first launch of a kernel, which loads it, wait as well, and then
  * all calls of CUDA in the process: what the partner needs for that message must have been enqueued before.
  *
- * Returns STRIDEC_OK, at the first start also where only stridec_wait_on can tell; STRIDEC_HOST: the MPI carries some
- * messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on another node
- * (see above), data in host memory or on another device, a collective that stridec leaves to the MPI, or no library;
+ * Returns STRIDEC_OK, at the first start even where stridec_wait_on then returns STRIDEC_HOST; STRIDEC_HOST: the MPI
+ * carries some messages, the stream was waited for, and stridec_wait_on has waited for these messages: a partner on
+ * another node (see above), data in host memory or on another device, a collective that stridec leaves to the MPI, or
+ * no library;
  * STRIDEC_UNABLE: `stream` is captured, and a request was not started before or is the host's (the log says which):
  * nothing was enqueued; STRIDEC_INVALID: n < 0, a request that is started already or listed twice, MPI_ANY_SOURCE,
  * MPI_ANY_TAG, or a stream of another device than before (found where it is not captured); STRIDEC_FAILED.
@@ -255,7 +258,8 @@ static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype d
     return calls ? calls->query(buf, count, datatype, dest, comm, path, why, why_bytes) : STRIDEC_ABSENT;
 }
 
-/* Returns the path's name as in STRIDEC_TRANSPORT and --stats; static storage. */
+/* Returns the path's name as in STRIDEC_TRANSPORT and --stats, where "packed" is host, and what is "mpi" or "shadow"
+ * here is under "left to the MPI" or mpi; static storage. */
 static inline const char *stridec_path_name(enum stridec_path path)
 {
     static const char *const names[] = { "mpi",    "zerocopy", "pipelined", "device", "oneshot",

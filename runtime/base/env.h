@@ -51,7 +51,7 @@ struct env {
     bool tune_named;               /* STRIDEC_TUNE is set: a missing file is worth a warning */
 };
 
-/* Returns the settings, read at the first call and constant since. Thread safe. */
+/* Returns the settings, read at the first call, and constant since but for the functions below. Thread safe. */
 const struct env *env_get(void);
 /* Returns a variable's value at the first env_get; NULL if unset or empty. Static. Thread safe, unlike getenv. */
 const char *env_variable(const char *name);

@@ -4,13 +4,17 @@
  *   Open MPI 4.1   MPI_Ialltoallw reads one type for each neighbor, and at least one        collective/args_internal.h
  *                  MPI_Reduce_scatter_block in place copies too little of device memory     collective/args.c
  *                  a status is read after another thread may have received its message      request/probed.c
- *                  requests are freed although their receive was too short                  request/complete.c
+ *                  cancelling a completed request takes it out of a list twice               request/freed.c
  *                  a copy of INT is named "Dup MPI_INT"                                      datatype/layout.c
- *                  persistent collectives are called MPIX_                                   interpose/stubs.lua
+ *                  persistent collectives are called MPIX_                                   interpose/functions.lua
  *   MPICH 4.0      MPI_Pack does not check the size and writes past the end                  interpose/pack_call.c
  *                  requests of MPI_Isendrecv report nothing of the receive                   interpose/isendrecv.c
  *                  lists of types are declared without const                                interpose/stubs.lua
  *                  a type that a message holds last calls its attributes without a lock      datatype/layout.h
+ *                  a probe of MPI_COMM_SELF, or one that finds a message, makes no progress  base/self_comm.h
+ *                  neighborhood collectives copy counts of the wrong direction               collective/args.h
+ *                  MPI_Ialltoallw in place confuses the sizes of two ranks' types            collective/args_replace.c
+ *                  MPI_Allgatherv cuts what it forwards by another type's extent             collective/args_stage.c
  */
 #ifndef STRIDEC_MPI_WORKAROUNDS_H
 #define STRIDEC_MPI_WORKAROUNDS_H

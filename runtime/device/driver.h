@@ -1,6 +1,6 @@
 /* driver.h: the calls of the CUDA driver, loaded at run time; nothing is linked to CUDA. cuda.c fills them.
  *
- * A process without libcuda.so.1 has no device pointers: stridec loads no driver, and calls pass to the MPI. */
+ * A process without libcuda.so.1 has no device pointers: stridec loads no driver, and serves host memory alone. */
 #ifndef STRIDEC_DRIVER_H
 #define STRIDEC_DRIVER_H
 #include <cuda.h>

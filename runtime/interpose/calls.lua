@@ -16,8 +16,8 @@
 -- extension: no MPI standard has the function, which is called MPIX_NAME.
 -- large: the form NAME_c exists. All packed and staged rows have it unless they are `small`.
 -- as, why: the text of `stridec doctor --calls`, if `how` does not give it.
--- quick: the direction and argument names of rows that filter_pack_judge (hostpack/host_pack.h) serves.
--- degrees: the number of counts is the number of neighbors in each direction (DEGREES_SWAPPED in args.h).
+-- quick: the direction and argument names of rows that filter_pack_judge (datatype/type_filter.h) serves.
+-- degrees: the number of counts is the number of neighbors in each direction (DEGREES_SWAPPED, mpi_workarounds.h).
 -- keep: what holds the buffers after the call: "request" ("read": for reads from a window), "window" (until the next
 --   synchronization) or "file" (until the call NAME with _end for _begin).
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.

@@ -37,7 +37,7 @@ local function collects(f)
     and has_any(f.args, { comm = true })
 end
 
--- Serves a call by filter_pack_judge (runtime/hostpack/host_pack.h): passes it to the MPI, packs here, or goes on.
+-- Serves a call by filter_pack_judge (datatype/type_filter.h): passes it to the MPI, packs here, or goes on.
 -- *position advances first, so that host_pack_serve is a jump and no registers are saved.
 local QUICK = [[
     struct layout *known = NULL;
@@ -322,7 +322,7 @@ int call_$name(const struct next *next, $declarations)
 ]], { name = f.name, declarations = join(f.args, "text"), names = join(f.args, "name") })
 end
 
--- Writes the small form by means of the large one: a workaround (DEGREES_SWAPPED in args.h).
+-- Writes the small form by means of the large one: a workaround (DEGREES_SWAPPED).
 local function write_widened(f)
   local names = {}
   for i, a in ipairs(f.args) do

@@ -8,7 +8,7 @@
 #include "tune/active.h"
 #include "tune/table_origin.h"
 
-/* ORDER TUNE_WAY */
+/* ORDER TUNE_TRANSPORT */
 static const struct transport *const transports[TUNE_TRANSPORTS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };

@@ -36,7 +36,7 @@ struct channel {
     bool nothing;                /* the partner is MPI_PROC_NULL */
     const char *why;             /* it is plain; static */
 
-    struct peer *peer;           /* this part is set by channel_greet */
+    struct peer *peer;           /* this part is set by greet */
     struct device *device;
     int64_t bytes;               /* of a message; of a receive that is not bound, the most */
     struct greeting greeting;

@@ -118,8 +118,6 @@ struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype,
 
 static const char *left_reason(const struct message *m)
 {
-    if (m->reuse < REUSE_BLOCKING)
-        return "exchanges that copy: of such runs the MPI packs them as quickly";
     if (!node_own()) return "no memory in common with other ranks of the node";
     if (!shm_send_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
     if (!shm_send_wants(m)) return "too short to gain by memory of the node";

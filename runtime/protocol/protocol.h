@@ -14,7 +14,7 @@
  *            packed      shared.c         packed bytes, by compiled code
  *            pass        pass.c           the MPI's own message
  *
- * The states of a slot. S: the sender's process, R: the receiver's.
+ * The states of a slot. S: the sender's process (rndv_send.c), R: the receiver's (rndv_recv.c).
  *
  *        +--------> FREE <-----------+
  *        |            |              | rndv_send_withdraw (S): the RTS was not sent, or was cancelled
@@ -46,7 +46,7 @@
  *        +------------+ rndv_send_withdraw (S; finished, from rndv_send_end, rndv_send_await, rndv_send_poll)
  *
  * A process that waits for the other's next state asks whether that lives (node_gone). Where S has died, R
- * sets DONE from NACK and HELD; where R has died or receives no more, S sets DONE (rndv_send_linger).
+ * sets DONE from NACK and HELD; where R has died or receives no more, S sets DONE (linger).
  * tests/model/rndv.pml has these steps, and what holds of them (`make model`).
  */
 #ifndef STRIDEC_PROTOCOL_H
