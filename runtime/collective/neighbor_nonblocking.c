@@ -309,7 +309,7 @@ struct neighbor_messages *neighbor_stream_started(MPI_Request request)
 struct neighbor_messages *neighbor_stream_take(MPI_Request request)
 {
     struct nb_exchange *d = find(request);
-    if (!d) return neighbor_spread_take_messages(request);
+    if (!d) return neighbor_spread_remove(request);
     struct neighbor_messages *m = d->messages;
     if (m) d->messages = NULL, atomic_fetch_sub(&with_messages, 1);
     return m;

@@ -113,7 +113,7 @@ struct neighbor_messages *neighbor_spread_started(MPI_Request request)
     return s && s->messages && s->messages->started ? s->messages : NULL;
 }
 
-struct neighbor_messages *neighbor_spread_take_messages(MPI_Request request)
+struct neighbor_messages *neighbor_spread_remove(MPI_Request request)
 {
     struct spread *s = take_out(request);
     return s ? end(s) : NULL;

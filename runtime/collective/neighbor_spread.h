@@ -11,10 +11,10 @@ bool neighbor_spread_take(struct args_set *o);
 /* Notes the request that the MPI's call has made, and what it was made of. Returns rc. */
 int neighbor_spread_note(int rc, const struct args_set *o, const MPI_Request *request);
 
-/* Do what neighbor_stream_of and its kin do, for these requests. neighbor_spread_take_messages also forgets one. */
+/* Do what neighbor_stream_of and its kin do, for these requests. neighbor_spread_remove also forgets one. */
 bool neighbor_spread_of(MPI_Request request, struct neighbor_messages **m);
 struct neighbor_messages *neighbor_spread_started(MPI_Request request);
-struct neighbor_messages *neighbor_spread_take_messages(MPI_Request request);
+struct neighbor_messages *neighbor_spread_remove(MPI_Request request);
 /* Forgets all requests, at MPI_Finalize. */
 void neighbor_spread_finish(void);
 

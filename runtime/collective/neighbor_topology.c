@@ -266,7 +266,7 @@ struct neighbor_topology *neighbor_topology_spread(MPI_Comm comm)
     return may ? usable(hold_vote(comm, true, true)) : NULL;
 }
 
-bool edges_vote(void)
+bool neighbor_may_vote(void)
 {
     return node_armed() || pipeline_get();
 }

@@ -82,7 +82,7 @@ struct neighbor_topology *neighbor_topology_of(MPI_Comm comm);
  * is none, or where some rank does not run stridec. All ranks of comm call it together: at first it holds a vote. */
 struct neighbor_topology *neighbor_topology_spread(MPI_Comm comm);
 /* Returns true if a call that makes a persistent request may hold a vote, on all ranks of a communicator or on none. */
-bool edges_vote(void);
+bool neighbor_may_vote(void);
 /* Returns the edges without a vote; NULL if none was held. */
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
 /* Returns the complete graph of comm, the edges to the own rank included; NULL if a rank can't make it. All ranks of

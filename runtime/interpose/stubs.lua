@@ -25,8 +25,8 @@ end
 -- Return true for functions that may receive, or send, an RTS (runtime/protocol/rts.h).
 local function takes_messages(args) return has_any(args, { source = true, message = true }) end
 local function makes_messages(args) return has_any(args, { dest = true }) end
-
-local function by_edges(f) return f.row.edges and (f.keep == "persistent" and "!edges_vote()" or "!node_armed()") end
+local no_edges = { persistent = "!neighbor_may_vote()" }
+local function by_edges(f) return f.row.edges and (no_edges[f.keep] or "!node_armed()") end
 local function exchanges(f) return f.row.exchange end
 -- Returns true for those of which exchange_ended is to be told.
 local function counted(f) return exchanges(f) and f.keep ~= "request" end

@@ -82,5 +82,5 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return "zerocopy";
 }
 
-const struct protocol protocol_get = {"get", probe, start, send_op_end_rndv, send_op_abort_rndv, persistent_send_get,
-                                      explain};
+const struct protocol protocol_get = {"get", probe, start, send_op_end_rndv, send_op_abort_rndv,
+                                      persistent_send_plan_get, explain};

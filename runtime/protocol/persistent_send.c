@@ -48,7 +48,7 @@ static bool accepted(struct persistent_send *s)
 }
 
 /* Sets the peer of a message of device memory, and reserves a slot. */
-bool persistent_send_get(struct persistent_send *s, const struct message *m)
+bool persistent_send_plan_get(struct persistent_send *s, const struct message *m)
 {
     s->peer = m->bytes >= RNDV_MIN ? get_peer(m) : NULL;
     if (s->peer && accepted(s) && rndv_send_reserve(&s->reserved)) return true;
@@ -57,7 +57,7 @@ bool persistent_send_get(struct persistent_send *s, const struct message *m)
 }
 
 /* Sets the peer of a message of host memory, if the peer can read that memory, and reserves a slot. */
-bool persistent_send_shared(struct persistent_send *s, const struct message *m)
+bool persistent_send_plan_shared(struct persistent_send *s, const struct message *m)
 {
     struct peer *peer = shared_peer(m);
     if (peer && shm_send_sure(peer)) return s->peer = peer, rndv_send_reserve(&s->reserved);
@@ -65,7 +65,7 @@ bool persistent_send_shared(struct persistent_send *s, const struct message *m)
     return false;
 }
 
-bool persistent_send_pipelined(struct persistent_send *s, const struct message *m)
+bool persistent_send_plan_pipelined(struct persistent_send *s, const struct message *m)
 {
     s->way = pipeline_send_way(m);
     return s->way >= 0;

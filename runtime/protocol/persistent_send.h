@@ -12,9 +12,9 @@ struct persistent_send;
 /* Returns a send without a plan, for send_plan; NULL without memory. */
 struct persistent_send *persistent_send_new(const struct message *m);
 /* The plans of rows (protocol.h). */
-bool persistent_send_get(struct persistent_send *s, const struct message *m);
-bool persistent_send_shared(struct persistent_send *s, const struct message *m);
-bool persistent_send_pipelined(struct persistent_send *s, const struct message *m);
+bool persistent_send_plan_get(struct persistent_send *s, const struct message *m);
+bool persistent_send_plan_shared(struct persistent_send *s, const struct message *m);
+bool persistent_send_plan_pipelined(struct persistent_send *s, const struct message *m);
 /* Returns the RTS header that the MPI's persistent request sends; each start writes it anew. */
 const struct rts *persistent_send_rts(const struct persistent_send *s);
 int persistent_send_rts_count(const struct persistent_send *s, MPI_Datatype *type);

@@ -312,4 +312,4 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 }
 
 const struct protocol protocol_pipelined = {"pipelined", probe, start, complete, abort_send,
-                                            persistent_send_pipelined, explain};
+                                            persistent_send_plan_pipelined, explain};

@@ -48,7 +48,7 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 }
 
 const struct protocol protocol_shared = {"shared", probe, start, send_op_end_rndv, send_op_abort_rndv,
-                                         persistent_send_shared, explain};
+                                         persistent_send_plan_shared, explain};
 
 static bool is_short(const struct message *m)
 {
