@@ -117,7 +117,7 @@ static struct device_state *device_state_new(const struct driver *driver, CUcont
     if (!device_describe(driver, ordinal, &d->gpu, d->name)) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
     size_t keep = env_get()->keep ? (size_t)env_get()->keep << 20 : total / POOL_SHARE;
-    p->pool.limit = keep - keep / 5, p->flagged_pool.limit = keep / 5;
+    p->pool.limit = keep - keep / 5, p->flagged_pool.limit = keep / 5, p->pinned_pool.limit = (size_t)1 << 30;
     p->clock_khz = attribute(driver, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, ordinal);
     p->gpu = gpu_of(driver, ordinal);
     pthread_mutex_init(&p->lock, NULL);

@@ -121,7 +121,7 @@ enum buffer_kind {
     BUFFER_DEVICE,   /* cuMemAlloc on d */
     BUFFER_LASTING,  /* cuMemAlloc for the life of a type: rounded up by at most a sixteenth */
     BUFFER_FLAGGED,  /* cuMemAlloc with BUFFER_FLAG_BYTES of chunk flags before `address`: 0, set by kernel.h alone */
-    BUFFER_PINNED    /* pinned host memory, mapped, usable from every context */
+    BUFFER_PINNED    /* pinned host memory, mapped; it goes with d's context */
 };
 struct pool_buffer {
     enum buffer_kind kind;
@@ -129,7 +129,6 @@ struct pool_buffer {
     CUdeviceptr address;   /* for kernels and copies on d */
     size_t bytes;          /* capacity, at least as asked for; 256-byte aligned */
     struct device *device;
-    struct device *owner;   /* pinned memory was allocated in its context and goes with it */
     struct pool_buffer *next;   /* in the pool */
 };
 #define BUFFER_FLAG_BYTES 65536

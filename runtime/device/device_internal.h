@@ -33,7 +33,7 @@ struct device_state {
     struct pool_buffer *ended;   /* the same, in device memory: blocks that have ended */
     atomic_bool flags_tried;   /* allocation of `flags` was tried */
     atomic_uint ticket;    /* the last one, for all streams: a late store can't match another's ticket */
-    struct pool pool, flagged_pool;   /* for device memory; for BUFFER_FLAGGED */
+    struct pool pool, flagged_pool, pinned_pool;   /* for device memory; for BUFFER_FLAGGED; for BUFFER_PINNED */
     _Atomic int64_t next_check;   /* stats_now() of the next check for free memory */
     uint64_t gpu;
     int64_t clock_khz;

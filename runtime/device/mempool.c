@@ -1,4 +1,5 @@
-/* mempool.c: pools of buffers: two for each device (one for BUFFER_FLAGGED), and one for pinned memory.
+/* mempool.c: pools of buffers, three for each device: one for BUFFER_FLAGGED, one for pinned memory, which goes with
+ * the context that it was allocated in, and one for the rest.
  *
  * Sizes are powers of two from 4 KiB; BUFFER_LASTING and BUFFER_FLAGGED also have fifteen even steps between. A pool
  * keeps at most its limit: four fifths of STRIDEC_KEEP, one fifth for BUFFER_FLAGGED, 1 GiB of pinned memory. More is
@@ -13,11 +14,9 @@
 #define CHECK_MIN_BYTES ((size_t)16 << 20)   /* bytes: no check of free memory after shorter buffers, */
 #define CHECK_NS 20000000                /* and none more often than this */
 
-static struct pool pinned = {.limit = (size_t)1 << 30};
-
 static struct pool *pool_of(struct device *d, enum buffer_kind kind)
 {
-    return kind == BUFFER_PINNED    ? &pinned
+    return kind == BUFFER_PINNED    ? &device_state_of(d)->pinned_pool
            : kind == BUFFER_FLAGGED ? &device_state_of(d)->flagged_pool
                                     : &device_state_of(d)->pool;
 }
@@ -72,13 +71,11 @@ static CUdeviceptr flag_bytes_of(enum buffer_kind kind)
     return kind == BUFFER_FLAGGED ? BUFFER_FLAG_BYTES : 0;
 }
 
-/* Frees a buffer. Pinned memory needs any current context, device memory its own. */
+/* Frees a buffer; its device is entered. */
 static void release(struct pool_buffer *b)
 {
-    if (b->kind != BUFFER_PINNED)
-        driver_get()->cuMemFree(b->address - flag_bytes_of(b->kind));
-    else if (device_alive(b->owner))
-        driver_get()->cuMemFreeHost(b->host);
+    if (b->kind == BUFFER_PINNED) driver_get()->cuMemFreeHost(b->host);
+    else driver_get()->cuMemFree(b->address - flag_bytes_of(b->kind));
     free(b);
 }
 
@@ -105,7 +102,6 @@ static CUresult allocate(struct pool_buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     b->bytes = bytes;
-    b->owner = b->device;
     if (b->kind != BUFFER_PINNED) return allocate_on_device(b, bytes);
     CUresult r = driver->cuMemHostAlloc(&b->host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != CUDA_SUCCESS) return r;
@@ -125,28 +121,10 @@ static CUresult allocate_or_retry(struct device *d, struct pool_buffer *b, size_
     return allocate(b, (bytes + SMALLEST - 1) / SMALLEST * SMALLEST);
 }
 
-/* Sets b's address for d. Under unified addressing it is the same in every context, else not. */
-static bool remap(struct pool_buffer *b, struct device *d)
+/* Makes a buffer; d is entered. */
+static struct pool_buffer *make(struct device *d, enum buffer_kind kind, int class, size_t bytes)
 {
-    if (b->device == d) return true;
-    b->device = d;
-    return driver_get()->cuMemHostGetDevicePointer(&b->address, b->host, 0) == CUDA_SUCCESS;
-}
-
-/* Takes a buffer from the pool; frees those whose context is gone. */
-static struct pool_buffer *take(struct device *d, enum buffer_kind kind, int class)
-{
-    struct pool_buffer *b;
-    while ((b = pool_take(pool_of(d, kind), class)) && b->owner != d && !device_alive(b->owner)) free(b);
-    return b;
-}
-
-/* Makes a buffer; d is entered. b is NULL or a pinned buffer of another device, and is reused or freed. */
-static struct pool_buffer *make(struct device *d, enum buffer_kind kind, int class, size_t bytes, struct pool_buffer *b)
-{
-    if (b && remap(b, d)) return b;
-    if (b) release(b);
-    b = calloc(1, sizeof *b);
+    struct pool_buffer *b = calloc(1, sizeof *b);
     CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
     if (b) {
         b->kind = kind;
@@ -164,12 +142,11 @@ static struct pool_buffer *make(struct device *d, enum buffer_kind kind, int cla
 struct pool_buffer *mempool_get(struct device *d, enum buffer_kind kind, size_t bytes)
 {
     int class = class_of(kind, bytes);
-    struct pool_buffer *b = class < 0 ? NULL : take(d, kind, class);
-    if (b) b->kind = kind;
-    if (b && b->device == d) return b;
     if (class < 0) return log_write(LOG_ERROR, "no buffer of %zu bytes: too long", bytes), NULL;
-    if (device_enter(d)) return mempool_put(b), NULL;
-    b = make(d, kind, class, bytes, b);
+    struct pool_buffer *b = pool_take(pool_of(d, kind), class);
+    if (b) return b->kind = kind, b;
+    if (device_enter(d)) return NULL;
+    b = make(d, kind, class, bytes);
     device_leave(d);
     return b;
 }
@@ -213,5 +190,5 @@ void mempool_drop(struct device *d)
 {
     pool_drop(&device_state_of(d)->pool);
     pool_drop(&device_state_of(d)->flagged_pool);
-    pool_drop(&pinned);
+    pool_drop(&device_state_of(d)->pinned_pool);
 }

@@ -49,7 +49,7 @@ struct rndv_send {
     struct nontemporal_turn turn;   /* kind of stores into the block */
     int64_t spent;   /* nanoseconds of packing, if turn.timed */
     struct rndv_send *next;
-    bool pinned;   /* this struct lies in pinned memory; never changes */
+    struct send_slab *slab;   /* the pinned memory that this struct lies in, or NULL; never changes */
     union {
         struct rts rts;
         union shm_rts sent;

@@ -10,8 +10,14 @@
 
 #define SLAB 16   /* structs in one piece of pinned memory: 64 KiB */
 
-static struct rndv_send *free_sends[2];   /* free lists: in heap memory, in pinned memory */
-static struct pool_buffer *slabs;   /* pinned memory */
+static struct rndv_send *free_sends;   /* free list: in heap memory */
+/* Pinned memory, which goes with its device's context: then nothing there is touched again. */
+struct send_slab {
+    struct pool_buffer *memory;
+    struct rndv_send *free;
+    struct send_slab *next;
+};
+static struct send_slab *slabs;
 /* NULL: free. The progress thread looks at these alone, under the lock (rndv_send_of_slot). So a send that comes needs
  * the lock only where several threads may send, and one that goes needs it always. */
 static _Atomic(struct rndv_send *) of_slot[SLOTS];
@@ -132,34 +138,53 @@ void rndv_send_stays(struct rndv_send *o)
     spinlock_leave(&spin_lock);
 }
 
-static struct rndv_send *rndv_send_reuse(bool pinned)
+static struct rndv_send *cleared(struct rndv_send *o)
 {
-    spinlock_enter(&spin_lock);
-    struct rndv_send *o = free_sends[pinned];
-    if (o) free_sends[pinned] = o->next;
-    spinlock_leave(&spin_lock);
-    if (!o) return NULL;
-    memset(o, 0, offsetof(struct rndv_send, pinned));
+    memset(o, 0, offsetof(struct rndv_send, slab));
     memset(&o->rts, 0, RTS_TOLD);
+    return o;
+}
+
+static struct rndv_send *take_send(struct rndv_send **list)
+{
+    struct rndv_send *o = *list;
+    if (o) *list = o->next;
     return o;
 }
 
 struct rndv_send *rndv_send_new(void)
 {
-    struct rndv_send *o = rndv_send_reuse(false);
-    return o ? o : calloc(1, sizeof *o);
+    spinlock_enter(&spin_lock);
+    struct rndv_send *o = take_send(&free_sends);
+    spinlock_leave(&spin_lock);
+    return o ? cleared(o) : calloc(1, sizeof *o);
 }
 
-static struct rndv_send *cut_slab(struct pool_buffer *slab)
+/* Returns a send in pinned memory of d's; NULL if none is free. */
+static struct rndv_send *take_pinned(const struct device *d)
 {
-    struct rndv_send *o = slab->host;
+    struct rndv_send *o = NULL;
+    spinlock_enter(&spin_lock);
+    for (struct send_slab *slab = slabs; slab && !o; slab = slab->next)
+        if (slab->memory->device == d) o = take_send(&slab->free);
+    spinlock_leave(&spin_lock);
+    return o ? cleared(o) : NULL;
+}
+
+/* Returns the first send of new pinned memory of d's; NULL without memory. */
+static struct rndv_send *cut_slab(struct device *d)
+{
+    struct send_slab *slab = calloc(1, sizeof *slab);
+    if (slab) slab->memory = mempool_get(d, BUFFER_PINNED, SLAB * sizeof *slab->free);
+    if (!slab || !slab->memory) return free(slab), NULL;
+    struct rndv_send *o = slab->memory->host;
     memset(o, 0, SLAB * sizeof *o);
+    for (int i = 0; i < SLAB; i++) {
+        o[i].slab = slab;
+        if (i) o[i].next = slab->free, slab->free = &o[i];
+    }
     spinlock_enter(&spin_lock);
     slab->next = slabs, slabs = slab;
-    for (int i = 0; i < SLAB; i++) {
-        o[i].pinned = true;
-        if (i) o[i].next = free_sends[true], free_sends[true] = &o[i];
-    }
     spinlock_leave(&spin_lock);
     return o;
 }
@@ -167,12 +192,9 @@ static struct rndv_send *cut_slab(struct pool_buffer *slab)
 /* A CUDA-aware MPI asks the driver where a message lies; the answer is quick for pinned memory only. */
 struct rndv_send *rndv_send_new_on(struct device *d)
 {
-    if (!mpi_cuda_aware()) return rndv_send_new();
-    struct rndv_send *o = rndv_send_reuse(true);
-    if (o || device_enter(d)) return o ? o : rndv_send_new();
-    struct pool_buffer *slab = mempool_get(d, BUFFER_PINNED, SLAB * sizeof *o);
-    device_leave(d);
-    return slab ? cut_slab(slab) : rndv_send_new();
+    struct rndv_send *o = mpi_cuda_aware() ? take_pinned(d) : NULL;
+    if (!o && mpi_cuda_aware()) o = cut_slab(d);
+    return o ? o : rndv_send_new();
 }
 
 void rndv_send_withdraw(struct rndv_send *o)
@@ -187,8 +209,9 @@ void rndv_send_withdraw(struct rndv_send *o)
         give_back(o->slot), give_back_more(o);
         if (o->reserved) reservations++, *o->reserved = true;
     }
-    o->next = free_sends[o->pinned];
-    free_sends[o->pinned] = o;
+    struct rndv_send **list = o->slab ? &o->slab->free : &free_sends;
+    o->next = *list;
+    *list = o;
     spinlock_unlock(&spin_lock);
 }
 
@@ -203,14 +226,10 @@ struct rndv_send *rndv_send_of_slot(int slot, bool (*is)(struct rndv_send *))
 
 void rndv_sends_drop(void)
 {
-    for (struct rndv_send *o; (o = free_sends[false]);) {
-        free_sends[false] = o->next;
-        free(o);
-    }
-    free_sends[true] = NULL;
-    for (struct pool_buffer *b; (b = slabs);) {
-        slabs = b->next;
-        b->next = NULL;
-        mempool_put(b);
+    for (struct rndv_send *o; (o = take_send(&free_sends));) free(o);
+    for (struct send_slab *slab; (slab = slabs);) {
+        slabs = slab->next;
+        mempool_put(slab->memory);
+        free(slab);
     }
 }

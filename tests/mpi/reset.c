@@ -1,9 +1,10 @@
-/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context of their
- * own: what stridec has there is gone.
- * The program ends well; and messages of memory that it takes afterwards are right, by the types that there were. Not on a real
- * device above a CUDA-aware MPI, whose own state is gone too.
+/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context of
+ * their own: what stridec has there is gone. The program ends well; and messages of memory that it takes afterwards are
+ * right, by the types that there were. Not on a real device above a CUDA-aware MPI, whose own state is gone too.
  *
- * usage: reset [again | own]
+ * usage: reset [again | own | first]
+ * "first": the program's own context is used before the device's, and destroyed: what stridec keeps for the device's
+ * does not lie in another.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 again
@@ -12,6 +13,9 @@
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 again
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 own
  * run: STRIDEC_TRANSPORT=staged -n 2 own
+ * run: STRIDEC_TRANSPORT=oneshot -n 2 first
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 first
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 STRIDEC_TRANSPORT=zerocopy -n 2 first
  */
 #include "check.h"
 #include <cuda_runtime_api.h>
@@ -92,22 +96,78 @@ static void end_plans(void)
     MPI_Comm_free(&ring);
 }
 
-/* Another context each time, on the same device. */
+/* Contexts of the program's, on the same device. The first one made stays current. */
+static int (*create)(void **context, unsigned flags, int device), (*destroy)(void *context), (*pop)(void **context);
+
+static void *context_make(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
+    cudaFree(NULL);   /* begins */
+    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&pop = dlsym(driver, "cuCtxPopCurrent_v2");
+    if (driver) *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
+    bool made = create && destroy && pop && !create(&context, 0, 0);
+    expect(made, "no context");
+    return made ? context : NULL;
+}
+
 static void in_own_context(void)
 {
-    int (*create)(void **context, unsigned flags, int device) = NULL, (*destroy)(void *context) = NULL;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
-    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
-    bool made = create && destroy && !create(&context, 0, 0);
-    expect(made, "no context");
-    if (made) exchanges("in a context of the program's");
+    void *context = context_make();
+    if (context) exchanges("in a context of the program's");
     MPI_Barrier(MPI_COMM_WORLD);
-    if (made) destroy(context);
+    if (context) destroy(context);
+}
+
+/* Many sends under way at once, so that stridec keeps what it needs for them. */
+static void outstanding(void)
+{
+    enum { MANY = 40 };
+    const struct layout *l = &layouts[2];
+    MPI_Request request[2 * MANY];
+    struct buf out, in[MANY];
+    buf_make(&out, MEM_DEVICE, l, 0, 70 + (uint64_t)my_rank);
+    for (int i = 0; i < MANY; i++) {
+        buf_make(&in[i], MEM_DEVICE, l, 0, 1);
+        MPI_Irecv(in[i].origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, &request[i]);
+        MPI_Isend(out.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, &request[MANY + i]);
+    }
+    MPI_Waitall(2 * MANY, request, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MANY; i++) {
+        buf_expect_from(&in[i], l, l, 70 + (uint64_t)peer);
+        buf_check(&in[i], "one of many"), buf_free(&in[i]);
+    }
+    buf_free(&out);
+}
+
+static void own_context_first(void)
+{
+    void *context = context_make();
+    if (!context) return;
+    exchanges("in a context of the program's"), outstanding();
+    pop(&context);
+    exchanges("in the device's own");
+
+    /* A receive that waits while the other context ends. */
+    const struct layout *l = &layouts[2];
+    struct buf out, in;
+    MPI_Request request;
+    buf_make(&out, MEM_DEVICE, l, 0, 80 + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, l, 0, 1);
+    MPI_Irecv(in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, &request);
+    MPI_Barrier(MPI_COMM_WORLD);
+    destroy(context);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Send(out.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    buf_expect_from(&in, l, l, 80 + (uint64_t)peer);
+    buf_check(&in, "what was waited for");
+    buf_free(&out), buf_free(&in);
+    outstanding(), exchanges("after that of the program's");
 }
 
 int main(int argc, char **argv)
 {
     bool own = argc > 1 && !strcmp(argv[argc - 1], "own"), again = argc > 1 && !strcmp(argv[argc - 1], "again");
+    bool first = argc > 1 && !strcmp(argv[argc - 1], "first");
     int resets = again ? 2 : 1;
     check_start(&argc, &argv, -1);
     peer = 1 - my_rank;
@@ -116,6 +176,11 @@ int main(int argc, char **argv)
         MPI_Type_vector(runs[i], 1, 2, MPI_DOUBLE, &type);
         type_commit(&type);
         layout_of(&layouts[i], type, 1, "every second double");
+    }
+    if (first) {
+        own_context_first();
+        for (int i = 0; i < SIZES; i++) layout_free(&layouts[i]);
+        return check_finish();
     }
     exchanges("before a reset");
     begin_plans();
