@@ -23,6 +23,7 @@ struct entry {
     };
     int64_t payload;
     bool is_rts;               /* the bytes are an RTS */
+    uint64_t number;           /* of entries so far, when it came */
     MPI_Request sent;          /* MPI_REQUEST_NULL: not sent again */
     struct entry *next;
 };
@@ -30,16 +31,21 @@ struct entry {
 static struct entry *first, **last = &first;   /* the queue, in the order of arrival */
 static struct entry *leaving;                  /* taken; the MPI may still read their bytes */
 static MPI_Comm self = MPI_COMM_NULL;
-static int tags;
+static uint64_t entries;   /* so far */
+static uint64_t tags;      /* that may be used */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-#define TAGS 32768   /* an MPI must allow so many */
+#define TAGS_MIN 32768   /* an MPI must allow so many */
 
 int probed_start(void)
 {
+    const int *most = NULL;
+    int told = 0;
     if (self != MPI_COMM_NULL) return 0;
     if (PMPI_Comm_dup(MPI_COMM_SELF, &self) != MPI_SUCCESS) return -1;
     PMPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    if (PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &told) != MPI_SUCCESS) told = 0;
+    tags = told && *most >= TAGS_MIN ? (uint64_t)*most + 1 : TAGS_MIN;
     return 0;
 }
 
@@ -196,6 +202,7 @@ bool probed_matched(MPI_Message message, struct probed_at *at)
 /* Appends to the queue. The caller holds the lock. */
 static void append(struct entry *e)
 {
+    e->number = entries++;
     *last = e;
     last = &e->next;
     atomic_fetch_add(&probed_count, 1), spinlock_count(&request_records, 1);   /* so stubs pass on any start, */
@@ -213,6 +220,22 @@ static int resend(struct entry *e, int64_t length)
     return PMPI_Isend(e->bytes, 1, gapped, 0, e->at.tag, self, &e->sent);
 }
 
+static bool uses_tag(const struct entry *e, int tag)
+{
+    while (e && (e->at.comm != self || e->at.tag != tag)) e = e->next;
+    return e != NULL;
+}
+
+/* Returns a tag that no message has that was sent again and is not received. The caller holds the lock. */
+static int free_tag(void)
+{
+    int tag = (int)(entries % tags);
+    bool round = first && entries - first->number >= tags;
+    for (uint64_t tried = 1; round && tried < tags && (uses_tag(first, tag) || uses_tag(leaving, tag)); tried++)
+        tag = (int)(++entries % tags);
+    return tag;
+}
+
 /* Sends the bytes again and queues them; `message`: matches them for the caller. */
 static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status,
                          MPI_Message *message)
@@ -224,7 +247,7 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     e->is_rts = rndv_recv_is_rts(&whole, e->bytes, length, &found);
     e->payload = e->is_rts ? e->rts.bytes : length;
     if (e->is_rts) rndv_recv_probed(&e->rts, true);
-    e->at = (struct probed_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->at = (struct probed_at){MPI_MESSAGE_NULL, self, free_tag(), status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
     resend(e, length);

@@ -1,8 +1,9 @@
 /* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a receive
  * names, and receives that are too short for one find it all the same. All ranks know what is sent; each receive and each probe
  * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
- * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where several threads
- * might call the MPI (`multiple`).
+ * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where
+ * several threads might call the MPI (`multiple`). "many": more messages wait for their receive than an MPI needs to have
+ * tags.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host
@@ -11,6 +12,7 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host multiple
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ * run: -n 2 many
  */
 #include "check.h"
 #include <stdlib.h>
@@ -285,6 +287,27 @@ static void unreceived(void)
     report("messages that are probed, and not received");
 }
 
+/* Bytes that could be an RTS header's: a probe looks at all that come before what it is for. */
+static void many(void)
+{
+    enum { MANY = 32769, BYTES = 512 };
+    int is[BYTES / sizeof(int)] = {0};
+    MPI_Status s;
+    for (int i = 0; i <= MANY && my_rank == 0; i++) {
+        is[0] = i;
+        MPI_Send(is, BYTES, MPI_BYTE, 1, i < MANY ? 7 : 8, comm);
+    }
+    if (my_rank == 1) {
+        MPI_Probe(0, 8, comm, &s);
+        MPI_Recv(is, BYTES, MPI_BYTE, 0, 8, comm, &s);
+        expect_equal(is[0], MANY, "what the probed message says");
+        int wrong = 0;
+        for (int i = 0; i < MANY; i++) MPI_Recv(is, BYTES, MPI_BYTE, 0, 7, comm, &s), wrong += is[0] != i;
+        expect_equal(wrong, 0, "messages that came before it, and say what others do");
+    }
+    report("many messages");
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, strcmp(argv[argc - 1], "multiple") ? -1 : MPI_THREAD_MULTIPLE);
@@ -292,6 +315,11 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);   /* where MPICH 4.0 raises those of MPI_Wait */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    if (!strcmp(argv[argc - 1], "many")) {
+        many();
+        MPI_Comm_free(&comm);
+        return check_finish();
+    }
     draws = (unsigned)test_seed + (unsigned)my_rank;
     layout_of(&sent[0], MPI_DOUBLE, 1, "double");
     layout_number(&sent[1], 1, 1);
