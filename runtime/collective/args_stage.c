@@ -40,9 +40,11 @@ static struct bounced *bounced_new(const struct args_set *o, const struct arg *p
 static bool acquire(struct bounced *c, bool host_only)
 {
     bool odd = false;
-    for (int i = 0; i < c->n; i++)
-        odd |= !c->piece[i].tbuf.layout->tree || c->piece[i].tbuf.parts || !c->piece[i].tbuf.device;
     struct typed_buffer *w = &c->whole;
+    for (int i = 0; i < c->n; i++) {
+        const struct typed_buffer *p = &c->piece[i].tbuf;
+        odd |= !p->layout->tree || p->parts || p->device != w->device;   /* host memory, or another device's */
+    }
     w->transport = odd ? &transport_oneshot : transport_choose(w->layout, w->count, w->bytes, host_only);
     if (host_only && w->transport == &transport_device) w->transport = &transport_oneshot;   /* forced */
     if (device_enter(w->device)) return false;

@@ -138,10 +138,12 @@ static void release(void *of)
     exchange_put(d);
 }
 
-/* Posts the receive of an edge's message: into the buffer, or into a bounce buffer. */
+/* Posts the receive of an edge's message: into the buffer, or into a bounce buffer. No kernel writes a type that can't
+ * be read, so that what comes by rendezvous needs the bounce buffer, too. */
 static int receive(struct neighbor_exchange *x, struct edge *e)
 {
-    if (!edge_mpi_takes(e)) return edge_receive_packed(x, e);
+    bool unread = e->bytes && e->where.device && !e->layout->tree;
+    if (unread || !edge_mpi_takes(e)) return edge_receive_packed(x, e);
     if (e->bytes && !(e->tbuf = edge_in_place(e))) log_fatal("no memory for what a neighbour is about to send");
     return edge_receive_plain(x, e);
 }

@@ -177,6 +177,29 @@ static void head(void)
     report("an RTS header that can't be read");
 }
 
+/* From both neighbours, which are one rank. */
+static void from_neighbours(const struct layout *sent, const struct layout *received)
+{
+    int period = 1, ones[2] = {1, 1};
+    MPI_Aint none[2] = {0, 0};
+    struct buf out, in[2];
+    MPI_Comm ring;
+    MPI_Request r;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &period, 0, &ring);
+    buf_make(&out, MEM_DEVICE, sent, 0, salt + (uint64_t)my_rank);
+    for (int i = 0; i < 2; i++) buf_make(&in[i], MEM_DEVICE, received, 0, 1);
+    MPI_Aint at[2] = {(char *)in[0].origin - (char *)NULL, (char *)in[1].origin - (char *)NULL};
+    MPI_Datatype from[2] = {sent->type, sent->type}, to[2] = {received->type, received->type};
+    MPI_Ineighbor_alltoallw(out.origin, ones, none, from, MPI_BOTTOM, ones, at, to, ring, &r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2; i++) {
+        buf_expect_from(&in[i], received, sent, salt + (uint64_t)(1 - my_rank));
+        buf_check(&in[i], "from a neighbour"), buf_free(&in[i]);
+    }
+    buf_free(&out);
+    MPI_Comm_free(&ring);
+}
+
 #define DEPTH 23   /* each type holds two of the one below: more than stridec reads */
 
 static void deep(void)
@@ -197,6 +220,7 @@ static void deep(void)
     layout_of(&l, t, 1, "a deep type"), layout_of(&sent, v, 1, "a vector"), layout_number(&small, 1, 40);
     meet(&small);
     for (int i = 0; i < 3; i++) once(&sent, &l, i < 2 ? 0 : 2, NULL, "to a type that can't be read");   /* the second one is known */
+    from_neighbours(&sent, &l);
     layout_free(&l), layout_free(&sent), layout_free(&small);
     report("an RTS header for a type that can't be read");
 }
