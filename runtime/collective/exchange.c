@@ -15,7 +15,6 @@
 #define CLASSES 16        /* of sizes: powers of four */
 #define VOTE_EACH 64      /* calls between two votes, at most */
 #define KNOWN_BITS 6
-#define GRAPHS_MOST 256   /* MPICH 4.0 has some 2,000 communicators in all */
 
 /* The blocking calls of one kind and size, or the calls for persistent requests. */
 struct calls {
@@ -65,7 +64,6 @@ _Static_assert(sizeof(struct exchange) <= RESERVE_MOST, "reserve_get has no such
 
 _Thread_local bool exchange_counted;
 static atomic_long exchanges;
-static atomic_int graphs;   /* complete graphs alive; each has a communicator of its own */
 static int key = MPI_KEYVAL_INVALID;
 static _Atomic(struct exchange *) known[1 << KNOWN_BITS];   /* by handle */
 static struct exchange *used, *unused;
@@ -82,7 +80,6 @@ static int forget(MPI_Comm comm, int which, void *state, void *extra)
     struct exchange *x = state, **at = &used;
     (void)comm, (void)which, (void)extra;
     atomic_store(&x->comm, MPI_COMM_NULL);
-    if (x->edges) atomic_fetch_sub(&graphs, 1);
     neighbor_topology_put(x->edges);
     x->edges = NULL;
     pthread_mutex_lock(&lock);
@@ -233,12 +230,11 @@ static bool switch_later(struct exchange *x, const struct later *all)
 static int vote(struct exchange *x, MPI_Comm comm, bool *quicker)
 {
     struct ballot mine = {.later = x->later, .flags = *quicker ? QUICKER : 0}, all = {.flags = 0};
-    if (atomic_load(&graphs) >= GRAPHS_MOST) mine.flags |= FULL;
+    if (neighbor_topology_full()) mine.flags |= FULL;
     int rc = neighbor_topology_agree(&mine, &all, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_BOR, comm);
     bool heard = rc == MPI_SUCCESS, any = heard && switch_later(x, &all.later), call = heard && all.flags & QUICKER;
     if ((any || call) && !(all.flags & FULL) && !x->edges && !x->failed) {
         x->failed = !(x->edges = neighbor_topology_complete(comm));
-        if (x->edges) atomic_fetch_add(&graphs, 1);
     }
     if (!heard || !x->edges) memset(x->later_on, 0, sizeof x->later_on);
     *quicker = call && x->edges;

@@ -14,6 +14,14 @@
 static int key = MPI_KEYVAL_INVALID, spread_key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+#define COMMS_MOST 256   /* MPICH 4.0 has some 2,000 communicators in all */
+static atomic_int comms;   /* made here */
+
+bool neighbor_topology_full(void)
+{
+    return atomic_load(&comms) >= COMMS_MOST;
+}
+
 /* The edges, in the order of the call's arguments. In a grid, data sent down a dimension arrive from above: where
  * one rank is on both sides, edges match by these directions (MPI-4.1 section 8.6). Elsewhere edges between two
  * ranks match in order. */
@@ -111,7 +119,7 @@ static void side_free(struct edge_side *s)
 void neighbor_topology_put(struct neighbor_topology *e)
 {
     if (!e || atomic_fetch_sub(&e->holders, 1) > 1) return;
-    if (!e->of && e->comm != MPI_COMM_NULL) PMPI_Comm_free(&e->comm);
+    if (!e->of && e->comm != MPI_COMM_NULL) PMPI_Comm_free(&e->comm), atomic_fetch_sub(&comms, 1);
     neighbor_topology_put(e->of);
     side_free(&e->in), side_free(&e->out);
     free(e->request), free(e->status);
@@ -181,20 +189,28 @@ int neighbor_topology_agree(const void *mine, void *all, int n, MPI_Datatype typ
     return rc;
 }
 
+/* Makes the communicator of the edges, which all ranks agreed to make; on all of them or on none. */
+static void make_comm(struct neighbor_topology *e, MPI_Comm comm)
+{
+    MPI_Comm own = own_comm(comm);
+    int made = own != MPI_COMM_NULL, all = 0;
+    bool told = neighbor_topology_agree(&made, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
+    if (told && all) e->comm = own, e->tags = tag_count(own), atomic_fetch_add(&comms, 1);
+    else if (made) PMPI_Comm_free(&own);
+}
+
 /* Votes: if one rank lacks something, no rank uses the edges. If no rank has loaded a driver, the MPI is as fast;
  * then *driver is false. */
 static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, bool *driver)
 {
     *driver = true;
     if (!(e->spread ? pipeline_all(comm) : node_all_armed(comm))) return;
-    MPI_Comm own = own_comm(comm);
-    bool able = own != MPI_COMM_NULL && find_edges(e, comm, topology) && neighbor_nonblocking_ready();
+    bool able = !neighbor_topology_full() && find_edges(e, comm, topology) && neighbor_nonblocking_ready();
     int vote[3] = {able, !driver_get(), driver_get() != NULL}, least[3] = {0, 1, 0};
     bool told = neighbor_topology_agree(vote, least, 3, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
     e->drivers = told && least[2];
     *driver = !told || !least[1];
-    if (told && least[0] && !least[1]) e->comm = own, e->tags = tag_count(own);
-    else if (own != MPI_COMM_NULL) PMPI_Comm_free(&own);
+    if (told && least[0] && !least[1]) make_comm(e, comm);
 }
 
 static bool ensure_keys(void)

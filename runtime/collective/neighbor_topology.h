@@ -83,6 +83,8 @@ struct neighbor_topology *neighbor_topology_of(MPI_Comm comm);
 struct neighbor_topology *neighbor_topology_spread(MPI_Comm comm);
 /* Returns true if a call that makes a persistent request may hold a vote, on all ranks of a communicator or on none. */
 bool neighbor_may_vote(void);
+/* Returns true if this process has so many communicators of edges that it makes no more. */
+bool neighbor_topology_full(void);
 /* Returns the edges without a vote; NULL if none was held. */
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
 /* Returns the complete graph of comm, the edges to the own rank included; NULL if a rank can't make it. All ranks of

@@ -1,10 +1,12 @@
 /* neighbors.c: the collectives among neighbours, in every form, with typed device buffers: on cartesian grids with and
- * without edges, graphs and distributed graphs. What comes from nobody leaves its block as it was.
+ * without edges, graphs and distributed graphs. What comes from nobody leaves its block as it was. "many": more grids at
+ * once than stridec has edges for; an MPI may have some 2,000 communicators in all.
  *
  * run: -n 1
  * run: -n 3
  * run: -n 4
  * run: STRIDEC_TRANSPORT=zerocopy -n 3 behind
+ * run: -n 2 many
  * run: STRIDEC_TRANSPORT=staged -n 2
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host packed
  * run: STRIDEC_TRANSPORT=oneshot -n 2
@@ -143,8 +145,34 @@ static void behind(void)
     MPI_Comm_free(&graph);
 }
 
+static void many_grids(void)
+{
+    enum { MANY = 1200 };
+    static MPI_Comm comm[MANY];
+    int period = 1, wrong = 0;
+    void *device = mem_alloc(MEM_DEVICE, 64);
+    for (int i = 0; i < MANY; i++) MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &period, 0, &comm[i]);
+    for (int i = 0; i < MANY; i += 99) {
+        int own = my_rank + i, got[2] = {-1, -1};
+        mem_write(MEM_DEVICE, device, &own, sizeof own);
+        mem_write(MEM_DEVICE, (int *)device + 2, got, sizeof got);
+        MPI_Neighbor_allgather(device, 1, MPI_INT, (int *)device + 2, 1, MPI_INT, comm[i]);
+        mem_read(MEM_DEVICE, got, (int *)device + 2, sizeof got);
+        wrong += got[0] != 1 - my_rank + i || got[1] != 1 - my_rank + i;
+    }
+    expect_equal(wrong, 0, "grids whose neighbours bring something else");
+    for (int i = 0; i < MANY; i++) MPI_Comm_free(&comm[i]);
+    mem_free(MEM_DEVICE, device);
+    report("many grids");
+}
+
 int main(int argc, char **argv)
 {
+    if (!strcmp(argv[argc - 1], "many")) {
+        check_start(&argc, &argv, -1);
+        many_grids();
+        return check_finish();
+    }
     bool alone = !strcmp(argv[argc - 1], "behind");
     packed = !strcmp(argv[argc - 1], "packed") && !getenv("MPI_TEST_HOST");
     check_start(&argc, &argv, -1);
