@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <mpi.h>
 
+#include "../../runtime/datatype/byte_types.h"
 #include "../../runtime/datatype/type_reader.h"
 #include "trees.h"
 
@@ -188,11 +189,29 @@ static void large(void **state)
     MPI_Type_free(&row), MPI_Type_free(&m);
 }
 
+/* The type of the packed bytes of one element, also past INT_MAX. */
+static void packed_bytes(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {24, INT64_C(2147483647), INT64_C(2147483648), INT64_C(5000000001)};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct layout l = {.size = sizes[i], .bytes_type = MPI_DATATYPE_NULL};
+        MPI_Datatype t = layout_bytes_type(&l);
+        MPI_Count size, lb, extent;
+        assert_true(t != MPI_DATATYPE_NULL);
+        MPI_Type_size_x(t, &size), MPI_Type_get_extent_x(t, &lb, &extent);
+        assert_int_equal(size, sizes[i]);
+        assert_int_equal(lb, 0), assert_int_equal(extent, sizes[i]);
+        MPI_Type_free(&t);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(struct_of_few_types),
                                        cmocka_unit_test(grains), cmocka_unit_test(f90_types),
-                                       cmocka_unit_test(markers), cmocka_unit_test(deep),   cmocka_unit_test(large)};
+                                       cmocka_unit_test(markers), cmocka_unit_test(deep),   cmocka_unit_test(large),
+                                       cmocka_unit_test(packed_bytes)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();
