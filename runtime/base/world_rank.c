@@ -1,5 +1,6 @@
 /* world_rank.c: a communicator's ranks in MPI_COMM_WORLD, translated once and kept as its attribute. */
 #include "world_rank.h"
+#include "self_comm.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,6 +17,16 @@ static _Thread_local struct {
     MPI_Comm comm;
     const struct world_ranks *world_ranks;
 } recent;
+
+static MPI_Group world = MPI_GROUP_NULL;   /* of MPI_COMM_WORLD, which sessions may outlive; guarded by `lock` */
+
+/* Returns true if MPI_COMM_WORLD's group is known. Caller holds `lock`. */
+static bool world_known(void)
+{
+    if (world == MPI_GROUP_NULL && world_exists() && PMPI_Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+        world = MPI_GROUP_NULL;
+    return world != MPI_GROUP_NULL;
+}
 
 static int delete_world_ranks(MPI_Comm comm, int key, void *world_ranks, void *extra)
 {
@@ -38,6 +49,7 @@ void world_rank_finish(void)
     atomic_fetch_add_explicit(&deletions, 1, memory_order_release);
     if (world_rank_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&world_rank_key);
     if (denied_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&denied_key);
+    if (world != MPI_GROUP_NULL) PMPI_Group_free(&world);
 }
 
 /* Caller holds `lock`. */
@@ -56,19 +68,19 @@ struct world_ranks {
 
 static struct world_ranks *world_rank_make(MPI_Comm comm)
 {
-    MPI_Group group, world;
+    MPI_Group group;
     int size, inter = 1;
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &size);
-    if (inter || is_denied(comm)) size = 0;
+    if (inter || is_denied(comm) || !world_known()) size = 0;
     struct world_ranks *t = malloc(sizeof *t + (size_t)size * sizeof *t->world);
     int *ranks = malloc((size_t)(size ? size : 1) * sizeof *ranks);
     if (t && ranks) {
         t->size = size;
         for (int i = 0; i < size; i++) ranks[i] = i;
-        PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
+        PMPI_Comm_group(comm, &group);
         if (size) PMPI_Group_translate_ranks(group, size, ranks, world, t->world);
-        PMPI_Group_free(&group), PMPI_Group_free(&world);
+        PMPI_Group_free(&group);
     }
     free(ranks);
     if (t && ranks && PMPI_Comm_set_attr(comm, world_rank_key, t) == MPI_SUCCESS) return t;
@@ -108,17 +120,17 @@ static const struct world_ranks *world_rank_of(MPI_Comm comm)
 /* Translates one rank, if there is no memory for all: ranks that disagreed would wait for each other. */
 static int translate(MPI_Comm comm, int rank)
 {
-    MPI_Group group, world;
+    MPI_Group group;
     int inter = 1, size = 0, found = MPI_UNDEFINED;
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &size);
     pthread_mutex_lock(&lock);
-    bool denied = is_denied(comm);
+    bool denied = is_denied(comm) || !world_known();
     pthread_mutex_unlock(&lock);
     if (inter || denied || rank >= size) return -1;
-    PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    PMPI_Comm_group(comm, &group);
     PMPI_Group_translate_ranks(group, 1, &rank, world, &found);
-    PMPI_Group_free(&group), PMPI_Group_free(&world);
+    PMPI_Group_free(&group);
     return found == MPI_UNDEFINED ? -1 : found;
 }
 

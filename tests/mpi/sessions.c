@@ -107,6 +107,13 @@ static int outlives(int argc, char **argv, bool all)
     if (all || my_rank == 0) MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
     messages();
     int failed = check_finish();
+    if (all) {
+        comm = comm_of(session, "outlives");
+        check_begin(argc, argv, comm);
+        messages();
+        failed |= check_end();
+        MPI_Comm_free(&comm);
+    }
     if (session != MPI_SESSION_NULL) MPI_Session_finalize(&session);
     return failed;
 }
