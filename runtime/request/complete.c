@@ -26,7 +26,7 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 static void end(struct completion *c, struct record *r)
 {
     if (r->kind->end && r->kind->end(r) && c->rc == MPI_SUCCESS)
-        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a message was not received");
+        c->rc = raise_error(error_comm_comm(r->error_comm), MPI_ERR_OTHER, "a message was not received");
     if (r->state == RECORD_SEEN) {
         record_keep(r);
         return;
@@ -75,12 +75,14 @@ static void close_moved(struct completion *c)
 
 int completion_end(struct completion *c)
 {
+    struct error_comm one = {0};   /* of all requests some one's: errors of the batch are raised there */
+    if (c->done) one = c->done->error_comm;
     bool failed = batch_run(&c->batch) != 0;   /* runs while the rendezvous receives do */
     c->recvs.meanwhile = end_early, c->recvs.arg = c;
     if (rndv_recvs_run(&c->recvs)) failed = true;
     close_moved(c);
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
-        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+        c->rc = raise_error(error_comm_comm(one), MPI_ERR_OTHER, "unpacking on the GPU failed");
     for (const struct record *r = c->done; r; r = r->next)
         if (r->kind == &kind_rndv) rndv_send_near(r->rndv);
     for (struct record *r = c->done, *next; r; r = next) {

@@ -161,11 +161,35 @@ static void meet(const struct layout *l)
 /* More than 128 blocks of threads: a shorter kernel signals its end by a flag, and no stream is waited for. */
 #define HEAD_COUNT 4000
 
+/* The error is that of the request's communicator: MPI_COMM_WORLD's handler would end the job. */
+static void on_its_communicator(const struct layout *l)
+{
+    MPI_Comm own;
+    MPI_Request r;
+    struct buf b;
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    buf_make(&b, MEM_DEVICE, l, 0, salt);
+    if (my_rank == 0) MPI_Send(b.origin, l->count, l->type, 1, 4, own);
+    if (my_rank == 1) {
+        MPI_Irecv(b.origin, l->count, l->type, 0, 4, own, &r);
+        driver_fails("cuStreamSynchronize");
+        int rc = MPI_Wait(&r, MPI_STATUS_IGNORE);
+        driver_fails(NULL);
+        expect_equal(error_class(rc), MPI_ERR_OTHER, "the class of the error");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    buf_free(&b);
+    MPI_Comm_free(&own);
+    report("an error of a communicator of the program's");
+}
+
 static void head(void)
 {
     struct layout strided, plain;
     layout_number(&strided, 1, HEAD_COUNT), layout_number(&plain, 0, HEAD_COUNT);
     meet(&strided);
+    on_its_communicator(&strided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (int way = 0; way < 3; way++) {
         once(&strided, &plain, way, NULL, "to contiguous memory");

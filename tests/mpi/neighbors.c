@@ -1,6 +1,6 @@
 /* neighbors.c: the collectives among neighbours, in every form, with typed device buffers: on cartesian grids with and
- * without edges, graphs and distributed graphs. What comes from nobody leaves its block as it was. "many": more grids at
- * once than stridec has edges for; an MPI may have some 2,000 communicators in all.
+ * without edges, graphs and distributed graphs. What comes from nobody leaves its block as it was. "many": more
+ * grids at once than stridec has edges for; an MPI may have some 2,000 communicators in all.
  *
  * run: -n 1
  * run: -n 3
