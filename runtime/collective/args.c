@@ -1,7 +1,6 @@
 /* args.c: which arguments of a call are bounced, and how. */
 #include "args_internal.h"
 #include "base/mpi_workarounds.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/reserve.h"
 #include "datatype/byte_types.h"
@@ -362,11 +361,11 @@ int args_open(struct args_set *o)
     int rc = open_receive(o, need);
     if (rc == MPI_SUCCESS && !o->recv_buffer && !any) return ARGS_NONE;
     if (rc == MPI_SUCCESS && reserve_low())
-        rc = raise_error(args_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
+        rc = args_raise(o, MPI_ERR_NO_MEM, "no memory for the record of a call");
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = args_bounce(o, &o->of[i], &g);
     bool packs = rc == MPI_SUCCESS && !o->sends;   /* a persistent send packs at each start */
-    if (packs && pack_now(o)) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
+    if (packs && pack_now(o)) rc = args_raise(o, MPI_ERR_OTHER, "packing on the GPU failed");
     if (rc != MPI_SUCCESS) args_free(o);
     return rc;
 }
@@ -397,7 +396,7 @@ int args_close(struct args_set *o, int rc, const MPI_Status *status)
     struct batch b = {0};
     if (rc == MPI_SUCCESS) {
         int failed = args_unpack(o, &b, status && args_partial(o) ? mpi_bytes_received(status) : INT64_MAX);
-        if (batch_wait(&b) || failed) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "unpacking on the GPU failed");
+        if (batch_wait(&b) || failed) rc = args_raise(o, MPI_ERR_OTHER, "unpacking on the GPU failed");
     }
     args_free(o);
     record_poll();

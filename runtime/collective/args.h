@@ -67,11 +67,13 @@ enum args_how { ARGS_PACKED, ARGS_STAGED };
 
 struct args_set {
     enum args_how how;
-    MPI_Comm comm;                   /* MPI_COMM_NULL for files and windows: errors are raised on MPI_COMM_SELF */
+    MPI_Comm comm;                   /* MPI_COMM_NULL for files and windows (args_raise) */
     int root, n;
     bool message;                    /* point to point */
     bool file;                       /* of the file fh: bounced in host memory */
     MPI_File fh;
+    bool one_sided;                  /* of the window win */
+    MPI_Win win;
     bool later;                      /* a nonblocking or persistent collective */
     struct arg of[ARGS_MAX];
     bool receives;                   /* a receive from `source` that may bring an RTS header (rndv_recv.h) */

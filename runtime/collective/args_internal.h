@@ -4,6 +4,7 @@
 #ifndef STRIDEC_ARGS_INTERNAL_H
 #define STRIDEC_ARGS_INTERNAL_H
 #include "args.h"
+#include "base/error.h"
 #include "base/bounce.h"
 #include "request/record.h"
 
@@ -99,6 +100,14 @@ static inline bool args_lists(const struct arg *p)
 static inline MPI_Comm args_comm(const struct args_set *o)
 {
     return o->comm == MPI_COMM_NULL ? MPI_COMM_SELF : o->comm;
+}
+
+/* Raises an error of the call where it belongs. Returns its code. */
+static inline int args_raise(const struct args_set *o, int code, const char *what)
+{
+    return o->file        ? raise_file_error(o->fh, code, what)
+           : o->one_sided ? raise_window_error(o->win, code, what)
+                          : raise_error(args_comm(o), code, what);
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* args_keep.c: arguments that outlive their call, until a request completes. */
 #include "args_internal.h"
 #include "base/activity.h"
-#include "base/error.h"
 #include "base/reserve.h"
 #include "protocol/rndv_recv.h"
 #include "request/request_ops.h"
@@ -40,7 +39,7 @@ static int unpack_now(struct args_set *o)
     int failed = args_unpack(o, &b, INT64_MAX);
     if (batch_wait(&b)) failed = -1;
     for (int i = 0; i < o->n; i++) o->of[i].flags &= ~ARG_OUT;
-    return failed ? raise_error(args_comm(o), MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
+    return failed ? args_raise(o, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }
 
 /* Returns a copy for a record, which frees it by args_ops. */

@@ -1,7 +1,6 @@
 /* args_stage.c: bounces an argument: its pieces, its bounce buffers, and the host copy of a staged one. */
 #include "args_internal.h"
 #include "base/mpi_workarounds.h"
-#include "base/error.h"
 #include "base/self_comm.h"
 #include "partitioned.h"
 #include "protocol/persistent_send.h"
@@ -241,7 +240,7 @@ int args_bounce(const struct args_set *o, struct arg *p, const struct group *g)
     bool stages = o->how == ARGS_PACKED && !(rc == OUT_OF_MEMORY && o->receives);
     if (stages) args_byte_types(o, p, g), rc = carry(&staged, p, g);
     return rc != NOT_PACKED && rc != OUT_OF_MEMORY ? rc
-                                      : raise_error(args_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
+                                      : args_raise(o, MPI_ERR_NO_MEM, "no memory for a call's buffers");
 }
 
 void args_free(struct args_set *o)

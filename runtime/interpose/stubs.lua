@@ -395,7 +395,7 @@ $brings    rc = $passed;
     none = noted_call(f, (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended)
       :format(f.name, join(args, "name"))),
     message = message and ", .message = true" or "",
-    file = names_of.fh and ", .file = true, .fh = fh" or "",
+    file = names_of.fh and ", .file = true, .fh = fh" or names_of.win and ", .one_sided = true, .win = win" or "",
     brings = names_of.target_datatype and receives_at(args)
       and "    args_bound_read(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",

@@ -3,11 +3,12 @@
  * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone":
  * one rank has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI an RTS
  * header may come into device memory: "head": it can't be read from there: an error; "deep": into a type that stridec
- * can't read; in host memory too.
+ * can't read; in host memory too. "others": errors of files and windows come to their handlers.
  *
  * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
  * run: STRIDEC_TRANSPORT=staged -n 3 packs
  * run: MPI_TEST_SIM=0 -n 2 --host alone
+ * run: -n 2 others
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 head
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 deep
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host deep
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint64_t salt = 1;
 
@@ -249,6 +251,43 @@ static void deep(void)
     report("an RTS header for a type that can't be read");
 }
 
+/* MPI_COMM_SELF's handler would end the job; that of files returns unless another is set. */
+static void others(void)
+{
+    static const char kernels[] = "cuLaunchKernel,cuGraphLaunch,cuMemcpyAsync,cuMemcpy2DAsync";
+    const char *folder = getenv("TMPDIR");
+    char path[PATH_MAX];
+    struct layout l;
+    struct buf b;
+    MPI_File file;
+    MPI_Win win;
+    void *memory;
+    layout_number(&l, 1, 40);
+    buf_make(&b, MEM_DEVICE, &l, 0, salt);
+    snprintf(path, sizeof path, "%s/stridec-failing.%d.%d", folder ? folder : "/tmp", (int)getpid(), my_rank);
+    MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    for (int i = 0; i < 2; i++) {
+        driver_fails(i ? NULL : kernels);
+        int rc = MPI_File_write(file, b.origin, l.count, l.type, MPI_STATUS_IGNORE);
+        driver_fails(NULL);
+        expect_equal(error_class(rc), i ? MPI_SUCCESS : MPI_ERR_OTHER, "the class of a file's error");
+    }
+    MPI_File_close(&file);
+    report("an error of a file");
+    MPI_Win_allocate(l.bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_fence(0, win);
+    driver_fails(kernels);
+    int rc = MPI_Put(b.origin, l.count, l.type, 1 - my_rank, 0, (int)l.bytes, MPI_BYTE, win);
+    driver_fails(NULL);
+    expect_equal(error_class(rc), MPI_ERR_OTHER, "the class of a window's error");
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
+    buf_free(&b);
+    layout_free(&l);
+    report("an error of a window");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argv[argc - 1];
@@ -256,6 +295,7 @@ int main(int argc, char **argv)
     check_start(&argc, &argv, -1);
     if (!strcmp(what, "packs")) packs();
     if (!strcmp(what, "alone")) alone();
+    if (!strcmp(what, "others")) others();
     if (!strcmp(what, "head")) head();
     if (!strcmp(what, "deep")) deep();
     return check_finish();
