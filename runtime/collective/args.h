@@ -13,6 +13,7 @@
 #define STRIDEC_ARGS_H
 #include "pack/typed_buffer.h"
 #include "base/mpi_workarounds.h"
+#include <limits.h>
 
 /* Bits of arg.flags, from calls.lua. */
 enum {
@@ -62,6 +63,14 @@ struct rma_op {
     unsigned long number;            /* from 1; 0: no operation, or its data are in place */
 };
 
+#define ALL_TARGETS INT_MIN   /* no rank, and not MPI_PROC_NULL */
+
+/* Returns true if the synchronisation `last` completes the operation, of the same window. */
+static inline bool rma_is_covered(const struct rma_op *of, const struct rma_op *last)
+{
+    return of->number && of->number <= last->number && (last->target == ALL_TARGETS || of->target == last->target);
+}
+
 enum args_how { ARGS_PACKED, ARGS_STAGED };
 #define ARGS_MAX 3
 
@@ -87,6 +96,8 @@ struct args_set {
     struct neighbor_work *work;      /* of a reduction that goes by these edges, else NULL */
     struct partitioned *partitioned;
     struct rma_op read;              /* of a request that reads from a window */
+    bool read_begun;                 /* some thread unpacks it, or has (args_keep.c) */
+    struct args_set *next_read;      /* in the list of these */
     bool bounded;
     int64_t bound_bytes;             /* if bounded: packed bytes that come out of a window; the buffer may be larger */
 };
@@ -121,8 +132,12 @@ int args_keep(struct args_set *o, int rc, MPI_Request *request);
 int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target);
 /* Returns true if any such read is pending. */
 bool args_reading(void);
+/* Returns true if the caller is to unpack: the first to ask, of such a read. */
+bool args_read_begin(struct args_set *o);
 /* Notes that the data of such a read are in place. */
 void args_read_done(void *set);
+/* Unpacks the reads that `last` completed, and waits for those that other threads unpack. Returns 0 or -1. */
+int args_reads_finish(const struct rma_op *last);
 /* Keeps them for a persistent request; each start packs again. */
 int args_persist(struct args_set *o, int rc, MPI_Request *request);
 /* Adds a record of a persistent receive that needs no change (ARGS_NONE), so that a start finds a probed message

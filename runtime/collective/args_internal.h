@@ -102,6 +102,9 @@ static inline MPI_Comm args_comm(const struct args_set *o)
     return o->comm == MPI_COMM_NULL ? MPI_COMM_SELF : o->comm;
 }
 
+/* args_move.c. Adds the unpacking of all to a batch, also of what another call has begun to. Returns 0 or -1. */
+int args_unpack_all(struct args_set *o, struct batch *b);
+
 /* Raises an error of the call where it belongs. Returns its code. */
 static inline int args_raise(const struct args_set *o, int code, const char *what)
 {

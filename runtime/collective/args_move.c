@@ -112,13 +112,22 @@ static int unpack_arg(struct arg *p, struct batch *b, int64_t bytes)
     return rc;
 }
 
-int args_unpack(void *set, struct batch *b, int64_t bytes)
+static int unpack(struct args_set *o, struct batch *b, int64_t bytes)
 {
-    struct args_set *o = set;
     int rc = o->partitioned ? partitioned_complete(o->partitioned) : 0;
     for (int i = 0; i < o->n && rc == 0; i++) {
         struct arg *p = &o->of[i];
         if (p->bounced && p->flags & ARG_OUT) rc = unpack_arg(p, b, bytes_to_unpack(o, p, bytes));
     }
     return rc;
+}
+
+int args_unpack_all(struct args_set *o, struct batch *b)
+{
+    return unpack(o, b, INT64_MAX);
+}
+
+int args_unpack(void *set, struct batch *b, int64_t bytes)
+{
+    return args_read_begin(set) ? unpack(set, b, bytes) : 0;
 }

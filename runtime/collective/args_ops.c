@@ -53,4 +53,5 @@ const struct request_ops args_ops = {
     .partial = args_partial,
     .recv_buffer = args_recv_buffer,
     .unpack = args_unpack,
+    .unpacked = args_read_done,
 };

@@ -49,13 +49,6 @@ static void pending_add(struct pending *h)
     pthread_mutex_unlock(&lock);
 }
 
-#define ALL_TARGETS INT_MIN   /* no rank, and not MPI_PROC_NULL */
-
-static bool is_covered(const struct rma_op *of, const struct rma_op *last)
-{
-    return of->number <= last->number && (last->target == ALL_TARGETS || of->target == last->target);
-}
-
 /* Removes the operations that `last` covers from the table and returns them as a list. */
 static struct pending *pending_take(const struct rma_op *last)
 {
@@ -64,7 +57,7 @@ static struct pending *pending_take(const struct rma_op *last)
     pthread_mutex_lock(&lock);
     HASH_FIND(hh, windows, &last->win, sizeof last->win, w);
     for (struct pending **at = w ? &w->pending : NULL; at && (h = *at);) {
-        if (!is_covered(&h->of, last)) {
+        if (!rma_is_covered(&h->of, last)) {
             at = &h->next;
             continue;
         }
@@ -116,14 +109,6 @@ int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win
     return args_keep(o, rc, request);
 }
 
-/* Returns true if the synchronisation `last` completed the read of these arguments. */
-static bool was_read(const void *of, const void *last)
-{
-    const struct args_set *o = of;
-    const struct rma_op *l = last;
-    return o->read.number && o->read.win == l->win && is_covered(&o->read, l);
-}
-
 /* Unpacks what the operations read, in one batch, and frees them. Returns nonzero if that failed. */
 static int finish(struct pending *list)
 {
@@ -164,7 +149,7 @@ static int sync_end(const struct rma_op *last, MPI_Win win, int rc)
     pthread_mutex_lock(&finish_lock);
     struct pending *list = pending_take(last);
     if (list) failed = finish(list);
-    if (args_reading()) failed |= records_walk(&(struct records_walk){&args_ops, was_read, args_read_done}, last);
+    if (args_reading()) failed |= args_reads_finish(last);
     pthread_mutex_unlock(&finish_lock);
     return failed ? unpacking_failed(win) : rc;
 }

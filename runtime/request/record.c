@@ -81,35 +81,6 @@ struct record *record_take(MPI_Request request)
     return r ? r : take_light(request);
 }
 
-static struct record *take_all(const struct records_walk *w, const void *arg)
-{
-    struct record *taken = NULL, *r, *next;
-    spinlock_enter(&lock);
-    HASH_ITER(hh, records, r, next) {
-        if (r->state == RECORD_SEEN || r->ops != w->ops || !w->is(r->of, arg)) continue;
-        HASH_DEL(records, r);
-        r->next = taken;
-        taken = r;
-    }
-    spinlock_leave(&lock);
-    return taken;
-}
-
-int records_walk(const struct records_walk *w, const void *arg)
-{
-    struct batch b = {0};
-    struct record *list = take_all(w, arg);
-    int failed = 0;
-    for (const struct record *r = list; r; r = r->next) failed |= w->ops->unpack(r->of, &b, INT64_MAX);
-    failed |= batch_wait(&b);
-    for (struct record *r = list, *next; r; r = next) {
-        next = r->next;
-        w->done(r->of);
-        record_keep(r);
-    }
-    return failed;
-}
-
 void record_finish(void)
 {
     record_freed_finish();

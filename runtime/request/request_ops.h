@@ -27,6 +27,8 @@ struct request_ops {
     struct typed_buffer *(*recv_buffer)(const void *of, const void **packed);
     /* Adds the first `bytes` packed bytes to a batch; INT64_MAX: all. Returns 0 or -1. */
     int (*unpack)(void *of, struct batch *b, int64_t bytes);
+    /* Notes that the batch was waited for. */
+    void (*unpacked)(void *of);
 };
 
 /* Adds a record, which takes `of`. Errors are raised on comm; MPI_COMM_NULL: on MPI_COMM_WORLD. */
@@ -42,14 +44,5 @@ void record_hold(struct record *r, const MPI_Status *status, int error);
 /* For start: the message is a rendezvous send, which the record takes, or a pipelined one. */
 void record_send_rndv(struct record *r, struct rndv_send *o);
 void record_send_pipelined(struct record *r, struct pipeline_send *o);
-
-/* A walk over records with these operations whose object `is`, except those in RECORD_SEEN. */
-struct records_walk {
-    const struct request_ops *ops;
-    bool (*is)(const void *of, const void *arg);
-    void (*done)(void *of);   /* called once all is unpacked */
-};
-/* Unpacks them together and waits. The records stay in the table. Returns 0 or -1. */
-int records_walk(const struct records_walk *w, const void *arg);
 
 #endif
