@@ -2,6 +2,7 @@
 #include "completion_set.h"
 #include "base/freelist.h"
 #include "base/log.h"
+#include "base/mpi_workarounds.h"
 #include "base/self_comm.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static int class_of(int error)
 bool completion_set_refused(int rc)
 {
     int class = class_of(rc);
-    return class == MPI_ERR_ARG || class == MPI_ERR_REQUEST;
+    return class == MPI_ERR_ARG || class == MPI_ERR_REQUEST || STAYS_ACTIVE(class);
 }
 
 bool completion_set_truncated(int error)
@@ -126,7 +127,7 @@ int completion_set_all(struct completion_set *f, int rc)
     for (int i = 0; completion_set_completed(rc) && i < f->count; i++) {
         int error = each ? f->statuses[i].MPI_ERROR : rc;
         if (!each) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
-        if (error != MPI_ERR_PENDING) finish_at(&c, f, i, &f->statuses[i], error);
+        if (!STAYS_ACTIVE(class_of(error))) finish_at(&c, f, i, &f->statuses[i], error);
     }
     rc = end_array(&c, f, f->count, rc);
     completion_set_close(f);

@@ -49,7 +49,7 @@ static inline bool completion_set_completed(int rc)
 {
     return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
 }
-/* Returns true if rc of a call on one request means wrong arguments, and nothing completed. */
+/* Returns true if nothing is complete after rc of a call on one request: wrong arguments, or it stays active. */
 bool completion_set_refused(int rc);
 /* Compares the error's class: a message of the probed queue has the MPI's code. */
 bool completion_set_truncated(int error);
