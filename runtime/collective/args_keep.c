@@ -99,7 +99,8 @@ int args_reads_finish(const struct rma_op *last)
 {
     int n;
     while ((n = reads_unpack(last)) == READS_AT_ONCE) continue;
-    for (unsigned spins = 1; n >= 0 && reads_begun(last); spins++) backoff(spins);
+    bool others = n >= 0 && record_threads();   /* alone, an error handler of the completion may have called */
+    for (unsigned spins = 1; others && reads_begun(last); spins++) backoff(spins);
     return n < 0 ? -1 : 0;
 }
 
