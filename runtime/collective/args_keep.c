@@ -158,7 +158,7 @@ int args_persist(struct args_set *o, int rc, MPI_Request *request)
 int args_persist_recv(const struct args_set *o, int rc, const MPI_Request *request)
 {
     bool may = rc == MPI_SUCCESS && !reserve_low() && rts_armed() && o->source != MPI_PROC_NULL &&
-               rndv_recv_from(o->comm, o->source);
+               (probed_any() || rndv_recv_from(o->comm, o->source));   /* the queue may hold any rank's message */
     if (may) record_add_dormant(*request, &args_ops, save(o), o->comm);
     return rc;
 }

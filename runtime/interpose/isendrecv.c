@@ -25,7 +25,9 @@ struct outgoing {
 static bool mpi_suffices(MPI_Datatype type, int source, MPI_Comm comm)
 {
     if (driver_get() || source == MPI_PROC_NULL) return !driver_get();
-    return !rts_armed() || (!rndv_recv_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
+    if (!rts_armed()) return true;
+    if (probed_any() || rndv_recv_from(comm, source)) return false;
+    return !PARTS_ARE_WHOLE || type_to_receive(type, comm) == type;
 }
 
 /* Returns true if the MPI will refuse the arguments. */
