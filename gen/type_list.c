@@ -105,7 +105,7 @@ static int64_t fill_alike(const struct blocks *l, int64_t size, struct tree_bloc
     const int64_t *length = l->lengths, *displacement = l->displacements, unit = l->unit;
     int64_t n = 0, i = 0, count = l->count, far = 0, longest = 0;
     while (i < count && length[i] == 0)
-        i++;
+        far |= displacement[i] ^ displacement[i] >> 63, i++;
     uint64_t low = i < count ? (uint64_t)displacement[i] * (uint64_t)unit : 0;
     for (; i < count; i++) {
         int64_t at = displacement[i], len = length[i];

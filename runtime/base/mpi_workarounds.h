@@ -42,14 +42,18 @@
 #if MPICH_BEFORE(40100300) && !MPICH_BEFORE(40000000)
 #define DEGREES_SWAPPED 1
 #endif
-/* MPIs with fault tolerance: a receive from any source stays active after the second error. */
-#ifdef MPIX_ERR_PROC_FAILED_PENDING
+/* MPIs with fault tolerance (Open MPI 5: MPI_, MPICH: MPIX_): a receive from any source stays active after this. */
+#if defined MPI_ERR_PROC_FAILED_PENDING
+#define STAYS_ACTIVE(class) ((class) == MPI_ERR_PENDING || (class) == MPI_ERR_PROC_FAILED_PENDING)
+#elif defined MPIX_ERR_PROC_FAILED_PENDING
 #define STAYS_ACTIVE(class) ((class) == MPI_ERR_PENDING || (class) == MPIX_ERR_PROC_FAILED_PENDING)
 #else
 #define STAYS_ACTIVE(class) ((class) == MPI_ERR_PENDING)
 #endif
 /* MPIs with fault tolerance: after these errors calls on the communicator fail on all ranks. */
-#ifdef MPIX_ERR_REVOKED
+#if defined MPI_ERR_REVOKED
+#define COMM_IS_BROKEN(class) ((class) == MPI_ERR_REVOKED || (class) == MPI_ERR_PROC_FAILED)
+#elif defined MPIX_ERR_REVOKED
 #define COMM_IS_BROKEN(class) ((class) == MPIX_ERR_REVOKED || (class) == MPIX_ERR_PROC_FAILED)
 #else
 #define COMM_IS_BROKEN(class) ((void)(class), false)

@@ -36,8 +36,12 @@ static int delete_world_ranks(MPI_Comm comm, int key, void *world_ranks, void *e
     return MPI_SUCCESS;
 }
 
+/* Learns the group on every rank, since all must find the same later. */
 int world_rank_start(void)
 {
+    pthread_mutex_lock(&lock);
+    world_known();
+    pthread_mutex_unlock(&lock);
     if (world_rank_key != MPI_KEYVAL_INVALID) return 0;
     return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_world_ranks, &world_rank_key, NULL) == MPI_SUCCESS
                ? 0

@@ -96,7 +96,8 @@ struct args_set {
     struct neighbor_work *work;      /* of a reduction that goes by these edges, else NULL */
     struct partitioned *partitioned;
     struct rma_op read;              /* of a request that reads from a window */
-    bool read_begun;                 /* some thread unpacks it, or has (args_keep.c) */
+    bool reads;                      /* there is such a read, or was */
+    const void *reader;              /* the thread that unpacks it, or has (args_keep.c); NULL: none */
     struct args_set *next_read;      /* in the list of these */
     bool bounded;
     int64_t bound_bytes;             /* if bounded: packed bytes that come out of a window; the buffer may be larger */

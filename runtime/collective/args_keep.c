@@ -17,6 +17,7 @@
 static struct args_set *reads;   /* that are in records */
 static atomic_int reads_pending;
 static pthread_mutex_t reads_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local char self;   /* its address is the thread's */
 
 bool args_reading(void)
 {
@@ -38,10 +39,10 @@ static void reads_add(struct args_set *o)
 
 bool args_read_begin(struct args_set *o)
 {
-    if (!o->read.number) return true;
+    if (!o->reads) return true;
     pthread_mutex_lock(&reads_lock);
-    bool first = !o->read_begun;
-    o->read_begun = true;
+    bool first = !o->reader;
+    if (first) o->reader = &self;
     pthread_mutex_unlock(&reads_lock);
     return first;
 }
@@ -75,8 +76,8 @@ static int reads_unpack(const struct rma_op *last)
     int n = 0, failed = 0;
     pthread_mutex_lock(&reads_lock);
     for (struct args_set *o = reads; o && n < READS_AT_ONCE; o = o->next_read) {
-        if (o->read_begun || !completed_by(o, last)) continue;
-        o->read_begun = true;
+        if (o->reader || !completed_by(o, last)) continue;
+        o->reader = &self;
         failed |= args_unpack_all(o, &b);
         mine[n++] = o;
     }
@@ -86,11 +87,13 @@ static int reads_unpack(const struct rma_op *last)
     return failed ? -1 : n;
 }
 
+/* Returns true if other threads unpack some. What this one does, its error handler may have called from. */
 static bool reads_begun(const struct rma_op *last)
 {
     bool any = false;
     pthread_mutex_lock(&reads_lock);
-    for (const struct args_set *o = reads; o && !any; o = o->next_read) any = completed_by(o, last);
+    for (const struct args_set *o = reads; o && !any; o = o->next_read)
+        any = completed_by(o, last) && o->reader != &self;
     pthread_mutex_unlock(&reads_lock);
     return any;
 }
@@ -99,8 +102,7 @@ int args_reads_finish(const struct rma_op *last)
 {
     int n;
     while ((n = reads_unpack(last)) == READS_AT_ONCE) continue;
-    bool others = n >= 0 && record_threads();   /* alone, an error handler of the completion may have called */
-    for (unsigned spins = 1; others && reads_begun(last); spins++) backoff(spins);
+    for (unsigned spins = 1; n >= 0 && reads_begun(last); spins++) backoff(spins);
     return n < 0 ? -1 : 0;
 }
 

@@ -1,5 +1,5 @@
 /* args_ops.c: a record's operations (request_ops.h) for nonblocking and persistent calls with bounced arguments. */
-#include "args.h"
+#include "args_internal.h"
 #include "base/reserve.h"
 #include "protocol/persistent_send.h"
 #include "protocol/pipeline_send.h"
@@ -46,6 +46,13 @@ static int packed(void *of)
     return o->persist_send ? 0 : args_packed(o);
 }
 
+static bool raise(const void *of, int code, const char *what)
+{
+    const struct args_set *o = of;
+    if (o->file || o->one_sided) args_raise(o, code, what);
+    return o->file || o->one_sided;
+}
+
 const struct request_ops args_ops = {
     .free = drop,
     .start = start,
@@ -54,4 +61,5 @@ const struct request_ops args_ops = {
     .recv_buffer = args_recv_buffer,
     .unpack = args_unpack,
     .unpacked = args_read_done,
+    .raise = raise,
 };

@@ -180,8 +180,10 @@ static int carry(const struct args_set *o, struct arg *p, const struct group *g)
     int rc = c ? MPI_SUCCESS : OUT_OF_MEMORY;
     for (int i = 0; c && i < c->n && rc == MPI_SUCCESS; i++) {
         const struct typed_buffer *q = &c->piece[i].tbuf;
-        rc = typed_buffer_check(q->layout, (struct location){.device = q->device, .parts = q->parts},
-                                c->piece[i].source, args_comm(o));
+        bool other = o->comm == MPI_COMM_NULL && q->parts && !q->layout->tree;   /* a file's, or a window's */
+        rc = other ? args_raise(o, MPI_ERR_BUFFER, TYPED_BUFFER_UNABLE)
+                   : typed_buffer_check(q->layout, (struct location){.device = q->device, .parts = q->parts},
+                                        c->piece[i].source, args_comm(o));
     }
     bool host_only = staged || !args_device_aware(o) || expects_rts(o) || group_alone(o, g);
     if (rc == MPI_SUCCESS && !(p->host_packed ? place_host_packed(c) : acquire(c, host_only))) rc = OUT_OF_MEMORY;

@@ -105,7 +105,7 @@ int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
 int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
     if (RGET_ENDS_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush(target, win);
-    if (rc == MPI_SUCCESS) o->read = op_begin(win, target);
+    if (rc == MPI_SUCCESS) o->read = op_begin(win, target), o->reads = true;
     return args_keep(o, rc, request);
 }
 

@@ -35,8 +35,7 @@ int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatyp
 {
     int rc = layout_committed(l, datatype, comm);
     if (rc != MPI_SUCCESS || !w.parts || l->tree) return rc;
-    return raise_error(comm, MPI_ERR_BUFFER, "a datatype that stridec can't read has parts in different memories (host "
-                                             "and device, or two devices): not supported");
+    return raise_error(comm, MPI_ERR_BUFFER, TYPED_BUFFER_UNABLE);
 }
 
 struct typed_buffer *typed_buffer_new(struct layout *l, struct device *d, const void *buf, int64_t count)

@@ -34,6 +34,9 @@ int typed_buffer_open(struct typed_buffer **p, struct layout *l, struct location
 /* Checks that the type is committed, and lies in one memory if stridec can't read it. Returns MPI_SUCCESS, or an error
  * raised on comm. */
 int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatype, MPI_Comm comm);
+#define TYPED_BUFFER_UNABLE \
+    "a datatype that stridec can't read has parts in different memories (host and device, or two devices): not " \
+    "supported"
 /* Adds the bytes that the last batch moved to the statistics (typed_buffer_stats). */
 void typed_buffer_end_batch(struct typed_buffer *p);
 void typed_buffer_close(struct typed_buffer *p);   /* NULL is allowed */

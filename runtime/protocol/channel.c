@@ -165,6 +165,7 @@ static void plain(struct channel *c, const char *why)
 {
     c->why = why;
     c->state = CHANNEL_PLAIN;
+    mempool_put(c->wire), c->wire = NULL;
     log_write(LOG_INFO, "a request in stream order is left to the MPI: %s", why);
 }
 

@@ -24,6 +24,7 @@ static bool go_by_wire(struct channel *c, int64_t bytes)
     c->repack = (struct typed_copy_job){.from = c->call.sends ? data : packed, .to = c->call.sends ? packed : data};
     c->repack.bytes = bytes;
     typed_copy_wait(c->device, &c->repack, 1);
+    if (c->layout->kernel) kernel_wait_for(c->layout->kernel, bytes);   /* a graph keeps what moves it first */
     return true;
 }
 
@@ -94,7 +95,7 @@ const char *channel_describe(struct channel *c)
     c->flag_slot = channel_last_slot(node_own(), (uint32_t)(o->slot - node_own()->slot), &n);
     const char *why = describe_in_place(c, parts);
     if (why) log_write(LOG_INFO, "a request in stream order is packed first: %s", why);
-    if (why && (why = describe_packed(c))) return why;
+    if (why && (why = describe_packed(c))) return c->flag_slot = NULL, why;
     rndv_describe(c->flag_slot, c->device, &flag, c->own, 0);
     atomic_store_explicit(&c->flag_slot->turn, HANDSHAKE_NONE, memory_order_release);
     return NULL;

@@ -26,7 +26,7 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 static void end(struct completion *c, struct record *r)
 {
     if (r->kind->end && r->kind->end(r) && c->rc == MPI_SUCCESS)
-        c->rc = raise_error(error_comm_comm(r->error_comm), MPI_ERR_OTHER, "a message was not received");
+        c->rc = record_raise(r, MPI_ERR_OTHER, "a message was not received");
     if (r->state == RECORD_SEEN) {
         record_keep(r);
         return;
@@ -73,16 +73,42 @@ static void close_moved(struct completion *c)
     for (struct typed_buffer *p; (p = c->moved); typed_buffer_close(p)) c->moved = p->next;
 }
 
+int record_raise(const struct record *r, int code, const char *what)
+{
+    if (r->ops && r->ops->raise && r->ops->raise(r->of, code, what)) return code;
+    return raise_error(error_comm_comm(r->error_comm), code, what);
+}
+
+/* Returns the communicator that an error of several requests is raised on: of one that receives, if there is one. */
+static struct error_comm comm_of(const struct record *done)
+{
+    struct error_comm e = {0};
+    if (done) e = done->error_comm;
+    for (const struct record *r = done; r; r = r->next)
+        if (record_receives(r)) return r->error_comm;
+    return e;
+}
+
+/* Raises an error of the completion. `comm`: of requests of which some have ended. */
+static int raise_one(const struct completion *c, struct error_comm comm, const char *what)
+{
+    const struct record *r = c->done;
+    while (r && !r->ops) r = r->next;
+    return r ? record_raise(r, MPI_ERR_OTHER, what) : raise_error(error_comm_comm(comm), MPI_ERR_OTHER, what);
+}
+
 int completion_end(struct completion *c)
 {
-    struct error_comm one = {0};   /* of all requests some one's: errors of the batch are raised there */
-    if (c->done) one = c->done->error_comm;
+    const struct error_comm comm = comm_of(c->done);
     bool failed = batch_run(&c->batch) != 0;   /* runs while the rendezvous receives do */
     c->recvs.meanwhile = end_early, c->recvs.arg = c;
     if (rndv_recvs_run(&c->recvs)) failed = true;
     close_moved(c);
-    if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
-        c->rc = raise_error(error_comm_comm(one), MPI_ERR_OTHER, "unpacking on the GPU failed");
+    if (batch_wait(&c->batch)) failed = true;
+    /* Before any end waits for another rank: a thread may wait for these. */
+    for (struct record *r = c->done; r; r = r->next)
+        if (r->kind->unpacked) r->kind->unpacked(r);
+    if (failed && c->rc == MPI_SUCCESS) c->rc = raise_one(c, comm, "unpacking on the GPU failed");
     for (const struct record *r = c->done; r; r = r->next)
         if (r->kind == &kind_rndv) rndv_send_near(r->rndv);
     for (struct record *r = c->done, *next; r; r = next) {

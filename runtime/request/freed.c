@@ -56,7 +56,9 @@ static void collect(struct queue *q, int most, struct completion *done)
         struct record *r = pop(q);
         MPI_Status status;
         int flag = 0, rc = record_step_taken(r) ? PMPI_Test(&r->request, &flag, &status) : MPI_SUCCESS;
-        if (rc == MPI_SUCCESS && !flag) {
+        int class = rc;
+        if (rc != MPI_SUCCESS) PMPI_Error_class(rc, &class);
+        if (rc == MPI_SUCCESS ? !flag : STAYS_ACTIVE(class)) {
             push(q, r);
             continue;
         }

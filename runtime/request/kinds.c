@@ -139,13 +139,12 @@ static void operation_complete(struct completion *c, struct record *r, MPI_Statu
     struct typed_buffer *p = partial && bytes ? r->ops->recv_buffer(r->of, &packed) : NULL;
     if (receive_rndv(c, r, p, packed, bytes, status) || error != MPI_SUCCESS) return;
     if (r->ops->unpack(r->of, &c->batch, bytes))
-        c->rc = raise_error(error_comm_comm(r->error_comm), MPI_ERR_OTHER, "unpacking on the GPU failed");
+        c->rc = record_raise(r, MPI_ERR_OTHER, "unpacking on the GPU failed");
 }
 
-static int operation_end(struct record *r)
+static void operation_unpacked(struct record *r)
 {
     if (r->ops->unpacked) r->ops->unpacked(r->of);
-    return 0;
 }
 
 static void stepped_complete(struct completion *c, struct record *r, MPI_Status *status, int error)
@@ -169,5 +168,5 @@ const struct record_kind kind_resent = {.receives = true, .complete = resent_com
 const struct record_kind kind_rndv = {
     .complete = rndv_complete, .end = rndv_end, .ready = rndv_ready, .recall = rndv_recall};
 const struct record_kind kind_pipelined = {.end = pipelined_end, .recall = pipelined_recall};
-const struct record_kind kind_operation = {.complete = operation_complete, .end = operation_end};
+const struct record_kind kind_operation = {.complete = operation_complete, .unpacked = operation_unpacked};
 const struct record_kind kind_stepped = {.complete = stepped_complete, .step = stepped_step};

@@ -20,6 +20,8 @@ struct record_kind {
     bool receives;   /* the status tells how many bytes came; an operation may receive too (record_receives) */
     /* Continues a completed request with its status and error; again for a record in RECORD_SEEN. */
     void (*complete)(struct completion *c, struct record *r, MPI_Status *status, int error);
+    /* Notes that all unpacking was waited for. */
+    void (*unpacked)(struct record *r);
     /* Ends what is left after all unpacking. May wait for the receiver. Returns 0, or -1 if it received nothing. */
     int (*end)(struct record *r);
     /* Returns true if `end` would not wait. */
@@ -74,6 +76,8 @@ extern atomic_int record_rndvs, record_helds;   /* records of the kind rndv; rec
 struct record *record_new(MPI_Request request, const struct record_kind *kind);
 void record_free(struct record *r);
 
+/* Raises an error of a request. Returns its code. */
+int record_raise(const struct record *r, int code, const char *what);
 /* Returns true if the status tells how many bytes came. */
 bool record_receives(const struct record *r);
 /* Forgets a message that was here. */

@@ -29,6 +29,8 @@ struct request_ops {
     int (*unpack)(void *of, struct batch *b, int64_t bytes);
     /* Notes that the batch was waited for. */
     void (*unpacked)(void *of);
+    /* Raises an error where the operation belongs to no communicator. Returns false if it belongs to one. */
+    bool (*raise)(const void *of, int code, const char *what);
 };
 
 /* Adds a record, which takes `of`. Errors are raised on comm; MPI_COMM_NULL: on MPI_COMM_WORLD. */

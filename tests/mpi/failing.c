@@ -272,6 +272,12 @@ static void others(void)
         driver_fails(NULL);
         expect_equal(error_class(rc), i ? MPI_SUCCESS : MPI_ERR_OTHER, "the class of a file's error");
     }
+    MPI_Request r;
+    MPI_File_iread_at(file, 0, b.origin, l.count, l.type, &r);
+    driver_fails(kernels);
+    int later = MPI_Wait(&r, MPI_STATUS_IGNORE);
+    driver_fails(NULL);
+    expect_equal(error_class(later), MPI_ERR_OTHER, "the class of a file's later error");
     MPI_File_close(&file);
     report("an error of a file");
     MPI_Win_allocate(l.bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);

@@ -419,6 +419,24 @@ static void elsewhere(struct ring *r)
     cudaStreamDestroy(away);
 }
 
+/* Without memory to pack into, the host carries the message. */
+static void unpacked(void)
+{
+    struct ring r;
+    int few = count;
+    count = LONG;   /* as long as no other: nothing is left of one that was freed */
+    ring_make(&r, 1, 2, 15);
+    count = few;
+    ring_fill(&r), ring_copy(&r);
+    setenv("SIMGPU_FAIL", "cuMemAlloc", 1);
+    stridec_start_on(2, r.request, stream);
+    expect_result(stridec_wait_on(2, r.request, stream), STRIDEC_HOST, "a message that can't be packed");
+    unsetenv("SIMGPU_FAIL");
+    ring_check(&r, "a message that can't be packed");
+    ring_free(&r);
+    report("no memory to pack into");
+}
+
 static void refused(void)
 {
     struct ring r;
@@ -468,6 +486,9 @@ int main(int argc, char **argv)
     report("steps of all layouts");
     if (gpus && memory == MEM_DEVICE) one_kernel();
     report("a kernel fewer");
+    struct resources now;
+    resources_now(&now);
+    if (memory != MEM_DEVICE && now.simulated) unpacked();
     apart(false);
     report("calls of their own");
     if (!host_mode && num_ranks > 1 && !gpus) apart(true);
