@@ -19,7 +19,7 @@
  * DONE      nobody reads the payload any   receiver: rndv_recvs_run, from TAKEN, FALLBACK or LOST; from NACK or HELD
  *           more                           where the sender has died; rndv_recv_add_told, from TAKEN, where the receive
  *                                          is too short
- *                                          sender: rndv_send_linger, where the receiver is leaving or dead
+ *                                          sender: linger, where the receiver is leaving or dead
  * The functions are in rndv_slots.c, rndv_send.c and rndv_recv.c.
  *
  * What holds, by assertions, and by a search for processes that wait for ever:
@@ -254,7 +254,7 @@ inline rndv_send_poll(k)
     od
 }
 
-/* rndv_send_finish: rndv_send_poll and rndv_send_linger, in turns. */
+/* rndv_send_finish: rndv_send_poll and linger, in turns. */
 inline rndv_send_finish(k)
 {
     k = 0;
@@ -266,7 +266,7 @@ inline rndv_send_finish(k)
        :: atomic { state(k) == DONE -> left[k] = false }
           finished(k);
           break
-       :: (leaving || !alive[R]) && state(k) != DONE ->             /* rndv_send_linger */
+       :: (leaving || !alive[R]) && state(k) != DONE ->             /* linger */
 #ifdef FAULT_ENDS_WHAT_IS_HELD
           state(k) = DONE
 #else

@@ -67,7 +67,7 @@ proctype sender()
            sends++;                                    /* leave: the call returns */
            if                                          /* harvest, at the next send or MPI_Finalize */
            :: state == DONE
-           :: leaving || !alive[1] -> state = DONE     /* rndv_send_linger */
+           :: leaving || !alive[1] -> state = DONE     /* linger */
            fi;
            state = FREE;
            n++

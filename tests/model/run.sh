@@ -188,7 +188,7 @@ fault "found: the progress thread misses its end (attend)" "$STUCK" \
     rndv end -DMSGS=1 -DFAULT_MISSES_THE_END
 fault "found: a refusal is answered after the send has ended, its receiver dead (rndv_send_end)" \
     "$ASSERTION" rndv end -DMSGS=1 -DREFUSES -DDIES=2 -DFAULT_LEAVES_TO_THE_DEAD
-fault "found: a slot is given back in the middle of spill (rndv_send_linger)" "$ASSERTION" \
+fault "found: a slot is given back in the middle of spill (linger)" "$ASSERTION" \
     rndv end -DMSGS=1 -DREFUSES -DDIES=2 -DFAULT_ENDS_WHAT_IS_HELD
 fault "found, in the code: without memory and files, a send waits for a receive that waits for the next send (MPI_Waitall)" \
     "$STUCK" rndv end -DSLOTS=2 -DNOMEM -DWAITALL

@@ -214,7 +214,8 @@ static void from_neighbours(const struct layout *sent, const struct layout *rece
     MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &period, 0, &ring);
     buf_make(&out, MEM_DEVICE, sent, 0, salt + (uint64_t)my_rank);
     for (int i = 0; i < 2; i++) buf_make(&in[i], MEM_DEVICE, received, 0, 1);
-    MPI_Aint at[2] = {(char *)in[0].origin - (char *)NULL, (char *)in[1].origin - (char *)NULL};
+    MPI_Aint at[2];
+    for (int i = 0; i < 2; i++) MPI_Get_address(in[i].origin, &at[i]);
     MPI_Datatype from[2] = {sent->type, sent->type}, to[2] = {received->type, received->type};
     MPI_Ineighbor_alltoallw(out.origin, ones, none, from, MPI_BOTTOM, ones, at, to, ring, &r);
     MPI_Wait(&r, MPI_STATUS_IGNORE);

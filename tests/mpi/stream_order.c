@@ -419,11 +419,15 @@ static void elsewhere(struct ring *r)
     cudaStreamDestroy(away);
 }
 
-/* Without memory to pack into, the host carries the message. */
+/* Without memory to pack into, the host carries the message. Others hold the slots that earlier messages had. */
 static void unpacked(void)
 {
+    enum { HELD = 2, BYTES = 1 << 16 };
     struct ring r;
+    MPI_Request held[HELD];
     int few = count;
+    void *out = mem_alloc(MEM_DEVICE, BYTES), *in = mem_alloc(MEM_DEVICE, BYTES);
+    for (int i = 0; i < HELD; i++) MPI_Isend(out, BYTES, MPI_BYTE, after(), 33, MPI_COMM_WORLD, &held[i]);
     count = LONG;   /* as long as no other: nothing is left of one that was freed */
     ring_make(&r, 1, 2, 15);
     count = few;
@@ -434,6 +438,10 @@ static void unpacked(void)
     unsetenv("SIMGPU_FAIL");
     ring_check(&r, "a message that can't be packed");
     ring_free(&r);
+    for (int i = 0; i < HELD; i++)
+        MPI_Recv(in, BYTES, MPI_BYTE, before(), 33, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Waitall(HELD, held, MPI_STATUSES_IGNORE);
+    mem_free(MEM_DEVICE, out), mem_free(MEM_DEVICE, in);
     report("no memory to pack into");
 }
 
