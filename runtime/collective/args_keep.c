@@ -47,15 +47,14 @@ bool args_read_begin(struct args_set *o)
     return first;
 }
 
-/* Clears the output flags, but keeps what is passed: the MPI may read it until the request completes. Caller holds
- * reads_lock. */
+/* Keeps what is passed: the MPI may read it until the request completes. Nobody unpacks it again (args_read_begin).
+ * Caller holds reads_lock. */
 static void read_done(struct args_set *o)
 {
     struct args_set **at = &reads;
     while (*at && *at != o) at = &(*at)->next_read;
     if (*at) *at = o->next_read;
     o->read.number = 0;
-    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~ARG_OUT;
     atomic_fetch_sub(&reads_pending, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
 }
 
