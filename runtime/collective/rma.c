@@ -5,7 +5,6 @@
 #include "base/activity.h"
 #include "base/error.h"
 #include "base/hash_table.h"
-#include "base/log.h"
 #include "next.h"
 #include "request/request_ops.h"
 #include <limits.h>
@@ -128,10 +127,8 @@ static int finish(struct pending *list)
 static int unpacking_failed(MPI_Win win)
 {
     const char *what = "unpacking on the GPU failed";
-    if (win == MPI_WIN_NULL) return raise_error(MPI_COMM_SELF, MPI_ERR_OTHER, what);
-    log_write(LOG_ERROR, "%s", what);
-    PMPI_Win_call_errhandler(win, MPI_ERR_OTHER);
-    return MPI_ERR_OTHER;
+    return win == MPI_WIN_NULL ? raise_error(MPI_COMM_SELF, MPI_ERR_OTHER, what)
+                               : raise_window_error(win, MPI_ERR_OTHER, what);
 }
 
 /* Call it before a synchronisation: operations that other threads begin later need not be complete after it. */

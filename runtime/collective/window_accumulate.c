@@ -82,12 +82,12 @@ static int copy(const struct work *k, struct typed_copy_side from, struct typed_
 
 static struct typed_copy_side there(const struct work *k)
 {
-    return window_elements(k->there->layout, k->there->address, k->there->count);
+    return typed_buffer_side(k->there->layout, k->there->address, k->there->count);
 }
 
 static struct typed_copy_side elements(const struct work *k, uint64_t address)
 {
-    return window_elements(k->element, address, k->n);
+    return typed_buffer_side(k->element, address, k->n);
 }
 
 /* ---- operations ---- */

@@ -92,8 +92,6 @@ struct window_there {
 struct window_move *window_begin(struct window *w);
 /* Waits for all moves, and ends them. Returns 0 or -1. */
 int window_settle(struct window *w);
-/* Returns elements of a layout, at an address that the device reaches, as a side of a typed copy. */
-struct typed_copy_side window_elements(struct layout *l, uint64_t address, int64_t count);
 /* Sets *out to an operand: in place, or its packed bytes, for which it then has memory. Returns false without it. */
 bool window_operand(struct window *w, struct window_move *m, struct window_side *s, struct typed_copy_side *out);
 /* Fills an operand's packed bytes from its memory, or the reverse, unless it is direct. Returns 0 or -1. */

@@ -92,16 +92,9 @@ struct window_move *window_begin(struct window *w)
     return &w->move[w->n++];
 }
 
-struct typed_copy_side window_elements(struct layout *l, uint64_t address, int64_t count)
-{
-    struct typed_copy_side s = {.user = address + (uint64_t)l->tree->off};
-    if (!layout_contiguous(l, count)) s.tree = l->tree, s.kernel = l->kernel, s.extent = l->extent, s.count = count;
-    return s;
-}
-
 bool window_operand(struct window *w, struct window_move *m, struct window_side *s, struct typed_copy_side *out)
 {
-    if (s->direct) return *out = window_elements(s->layout, (uint64_t)(uintptr_t)s->buf, s->count), true;
+    if (s->direct) return *out = typed_buffer_side(s->layout, (uint64_t)(uintptr_t)s->buf, s->count), true;
     if (!s->packed) s->packed = typed_copy_keep(&m->batch, w->device, BUFFER_PINNED, (size_t)s->bytes);
     if (s->packed) *out = (struct typed_copy_side){.user = s->packed->address};
     return s->packed != NULL;
@@ -142,7 +135,7 @@ static int move(struct window *w, const struct window_there *t, struct window_si
 {
     struct window_move *m = window_begin(w);
     int64_t bytes = t->bytes < s->bytes ? t->bytes : s->bytes;
-    struct typed_copy_side here, there = window_elements(t->layout, t->address, t->count);
+    struct typed_copy_side here, there = typed_buffer_side(t->layout, t->address, t->count);
     if (!m || !window_operand(w, m, s, &here) || (put && window_repack(s, bytes, true))) return -1;
     struct typed_copy_job job = {put ? here : there, put ? there : here, bytes, t->across || !s->direct};
     m->held[0] = layout_ref(s->layout), m->held[1] = layout_ref(t->layout);

@@ -84,17 +84,21 @@ static int write_tree(const struct tree *t, MPI_Datatype *out)
 #define CHUNK_BYTES (1 << 30)
 
 /* Past INT_MAX the type has chunks, then the rest. */
-static int write_packed(const struct layout *l, MPI_Datatype *out)
+int type_of_bytes(int64_t bytes, MPI_Datatype byte, MPI_Datatype *out)
 {
     MPI_Datatype chunk;
-    if (l->size <= INT_MAX) return PMPI_Type_contiguous((int)l->size, MPI_BYTE, out);
-    int lengths[2] = {(int)(l->size / CHUNK_BYTES), (int)(l->size % CHUNK_BYTES)};
-    int rc = PMPI_Type_contiguous(CHUNK_BYTES, MPI_BYTE, &chunk);
+    if (bytes <= INT_MAX) return PMPI_Type_contiguous((int)bytes, byte, out);
+    int lengths[2] = {(int)(bytes / CHUNK_BYTES), (int)(bytes % CHUNK_BYTES)};
+    int rc = PMPI_Type_contiguous(CHUNK_BYTES, byte, &chunk);
     if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Type_create_struct(2, lengths, (MPI_Aint[]){0, l->size - lengths[1]}, (MPI_Datatype[]){chunk, MPI_BYTE},
-                                 out);
+    rc = PMPI_Type_create_struct(2, lengths, (MPI_Aint[]){0, bytes - lengths[1]}, (MPI_Datatype[]){chunk, byte}, out);
     PMPI_Type_free(&chunk);
     return rc;
+}
+
+static int write_packed(const struct layout *l, MPI_Datatype *out)
+{
+    return type_of_bytes(l->size, MPI_BYTE, out);
 }
 
 static int write_layout(const struct layout *l, MPI_Datatype *out)

@@ -9,8 +9,10 @@
 #include "layout.h"
 #include "base/mpi_workarounds.h"
 
+/* Makes a type of so many packed bytes, of `byte`, which is MPI_BYTE or MPI_PACKED. Returns an MPI error code. */
+int type_of_bytes(int64_t bytes, MPI_Datatype byte, MPI_Datatype *out);
 /* Returns a committed type of one element's packed bytes, made of MPI_BYTE; l owns it. Returns MPI_DATATYPE_NULL
- * without memory, and for elements past 2^31 bytes. */
+ * without memory. */
 MPI_Datatype layout_bytes_type(struct layout *l);
 /* Returns true if neither a part of l's packed bytes on the network nor an RTS header ends within an element. */
 bool type_parts_whole(const struct layout *l);

@@ -77,11 +77,8 @@ static struct typed_buffer *take(struct batch *b, const struct device *d)
 
 static struct typed_copy_job job_of(const struct typed_buffer *p)
 {
-    const struct layout *l = p->layout;
-    struct typed_copy_side typed = {.user = (uint64_t)(uintptr_t)p->user + (uint64_t)l->tree->off},
+    struct typed_copy_side typed = typed_buffer_side(p->layout, (uint64_t)(uintptr_t)p->user, p->count),
                            packed = {.user = p->stage ? p->stage->address : p->wire->address};
-    if (!layout_contiguous(l, p->count))
-        typed.tree = l->tree, typed.kernel = l->kernel, typed.extent = l->extent, typed.count = p->count;
     bool pack = p->direction == KERNEL_PACK;
     return (struct typed_copy_job){.from = pack ? typed : packed, .to = pack ? packed : typed, .bytes = p->moved};
 }

@@ -38,6 +38,13 @@ int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatyp
     return raise_error(comm, MPI_ERR_BUFFER, TYPED_BUFFER_UNABLE);
 }
 
+struct typed_copy_side typed_buffer_side(const struct layout *l, uint64_t address, int64_t count)
+{
+    uint64_t user = address + (uint64_t)l->tree->off;
+    if (layout_contiguous(l, count)) return (struct typed_copy_side){.user = user};
+    return (struct typed_copy_side){l->tree, l->kernel, user, l->extent, count};
+}
+
 struct typed_buffer *typed_buffer_new(struct layout *l, struct device *d, const void *buf, int64_t count)
 {
     struct typed_buffer *p = freelist_get(FREELIST_TYPED_BUFFER, sizeof *p);

@@ -68,6 +68,9 @@ void batch_unpack(struct batch *b, struct typed_buffer *p, int64_t bytes);
 int batch_run(struct batch *b);    /* enqueues what was added; returns 0 or -1 */
 int batch_wait(struct batch *b);   /* enqueues, waits and ends the batch; returns 0 or -1 */
 
+/* Returns the side of a typed copy that is count elements at an address, which are packed bytes if contiguous. */
+struct typed_copy_side typed_buffer_side(const struct layout *l, uint64_t address, int64_t count);
+
 /* An MPI count and type for `bytes`; past INT_MAX a derived type, which mpi_bytes_free frees. */
 struct wire {
     int count;

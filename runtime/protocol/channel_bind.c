@@ -15,10 +15,16 @@ struct slot *channel_last_slot(struct node_file *f, uint32_t first, int *parts)
     return *parts ? s : NULL;
 }
 
+/* Returns the data as a side of a typed copy. */
+static struct typed_copy_side side_of(const struct channel *c)
+{
+    return typed_buffer_side(c->layout, (uint64_t)(uintptr_t)c->call.buf, c->call.count);
+}
+
 /* Has the data go through packed bytes of the device, which is entered. Returns false without memory. */
 static bool go_by_wire(struct channel *c, int64_t bytes)
 {
-    struct typed_copy_side data = job_side_to(c->layout, c->call.buf, c->call.count), packed = {0};
+    struct typed_copy_side data = side_of(c), packed = {0};
     if (!(c->wire = mempool_get(c->device, BUFFER_LASTING, (size_t)bytes))) return false;
     packed.user = c->wire->address;
     c->repack = (struct typed_copy_job){.from = c->call.sends ? data : packed, .to = c->call.sends ? packed : data};
@@ -128,7 +134,7 @@ static const char *accept_parts(struct channel *c)
         why = accept_part(c, s, &c->part[i], &c->job[i]), bytes += c->job[i].bytes;
     if (why) return why;
     if (bytes > c->bytes) return "the message is longer than the receive";
-    struct typed_copy_side to = job_side_to(c->layout, c->call.buf, c->call.count);
+    struct typed_copy_side to = side_of(c);
     c->bytes = bytes;
     if (job_sides_cut(&to, c->layout, c->call.buf, c->job, c->parts)) return NULL;
     if (!go_by_wire(c, bytes)) return "out of memory";

@@ -154,7 +154,7 @@ static int move(struct channel *c, const struct typed_copy_job jobs[], int n, CU
     return result;
 }
 
-/* Moves n jobs of a channel and then one more, if `after` has bytes, on a stream of stridec's own; then sets a flag, if
+/* Moves n jobs of a channel, and then `after` unless it is NULL, on a stream of stridec's own; then sets a flag, if
  * `flag`. The device is entered. Waits. Returns 0 or -1 (logged). */
 static int move_now(struct channel *c, const struct typed_copy_job jobs[], int n, const struct typed_copy_job *after,
                     uint64_t flag)
@@ -166,7 +166,7 @@ static int move_now(struct channel *c, const struct typed_copy_job jobs[], int n
     struct flags told = {.device = c->device, .scratch = &scratch, .by_driver = true, .sets = flag != 0, .set = &flag};
     if (!s) return -1;
     int result = typed_copy_move(&batch, c->device, s, jobs, n, &launches);
-    if (!result && after->bytes) result = typed_copy_move(&batch, c->device, s, after, 1, &launches);
+    if (!result && after) result = typed_copy_move(&batch, c->device, s, after, 1, &launches);
     told.stream = stream_use(s);
     scratch_begin(&scratch);
     if (flags_flush(&told)) result = -1;
@@ -179,15 +179,14 @@ static int move_now(struct channel *c, const struct typed_copy_job jobs[], int n
 
 int channel_pack_first(struct channel *c)
 {
-    static const struct typed_copy_job none;
-    return move_now(c, &c->repack, 1, &none, 0);
+    return move_now(c, &c->repack, 1, NULL, 0);
 }
 
 void channel_move_first(struct channel *c)
 {
     c->moved = c->failed = true;
     if (device_enter(c->device)) return;
-    c->failed = move_now(c, c->job, c->parts, &c->repack, c->other) != 0;
+    c->failed = move_now(c, c->job, c->parts, c->wire ? &c->repack : NULL, c->other) != 0;
     device_leave(c->device);
 }
 
@@ -361,9 +360,9 @@ static int enqueue(int (*bound)(struct flags *f, struct channel *const channels[
 
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together)
 {
-    bool all = !together, some = all;
+    bool some = !together;
     for (int i = 0; i < n; i++) some |= packs(channels[i]);
-    int result = some ? enqueue(all ? start_entered : pack_entered, posts_start, channels, n, stream) : 0;
+    int result = some ? enqueue(together ? pack_entered : start_entered, posts_start, channels, n, stream) : 0;
     for (int i = 0; i < n && !result; i++) {
         struct channel *c = channels[i];
         c->untold = together && !c->nothing && c->call.sends;

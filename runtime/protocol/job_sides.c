@@ -9,13 +9,6 @@ bool job_side_from(const struct peer *p, const struct slot *s, struct ipc_cache_
     return true;
 }
 
-struct typed_copy_side job_side_to(const struct layout *l, const void *buf, int64_t count)
-{
-    uint64_t user = (uint64_t)(uintptr_t)buf + (uint64_t)l->tree->off;
-    if (layout_contiguous(l, count)) return (struct typed_copy_side){.user = user};
-    return (struct typed_copy_side){l->tree, l->kernel, user, l->extent, count};
-}
-
 /* Sets the sides of parts of an element at buf. Returns false if it can't be cut so. */
 static bool cut_element(struct layout *l, const void *buf, struct typed_copy_job jobs[], int n)
 {

@@ -10,8 +10,6 @@
  * false if their layout can't be read. The caller ends the use of l, zeroed before, by ipc_cache_layout_put. */
 bool job_side_from(const struct peer *p, const struct slot *s, struct ipc_cache_layout *l,
                    struct typed_copy_side *from);
-/* Returns the side of count elements at buf, which are packed bytes if they are contiguous. */
-struct typed_copy_side job_side_to(const struct layout *l, const void *buf, int64_t count);
 /* Sets the sides that the bytes of n jobs go to, one behind the other: parts of `to`, the side of elements of l at buf,
  * or of packed bytes. Returns false if it can't be cut so. */
 bool job_sides_cut(const struct typed_copy_side *to, struct layout *l, const void *buf, struct typed_copy_job jobs[],

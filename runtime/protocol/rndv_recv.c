@@ -137,7 +137,7 @@ static bool side_to(struct rndv_get *p, struct typed_copy_side *to)
         if (p->bounce) to->user = p->bounce->address;
         return p->bounce != NULL;
     }
-    *to = job_side_to(tbuf->layout, tbuf->user, tbuf->count);
+    *to = typed_buffer_side(tbuf->layout, (uint64_t)(uintptr_t)tbuf->user, tbuf->count);
     return true;
 }
 

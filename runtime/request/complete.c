@@ -49,7 +49,7 @@ static bool ends_early(struct completion *c, struct record *r)
     if (r->kind == &kind_rndv) return rndv_send_read(r->rndv);
     if (!r->tbuf || !r->rndv_bytes || r->state == RECORD_SEEN) return false;
     r->tbuf->next = c->moved;
-    c->moved = r->tbuf;
+    c->moved = r->tbuf, c->moved_comm = r->error_comm;
     r->tbuf = NULL;
     return true;
 }
@@ -79,38 +79,29 @@ int record_raise(const struct record *r, int code, const char *what)
     return raise_error(error_comm_comm(r->error_comm), code, what);
 }
 
-/* Returns the communicator that an error of several requests is raised on: of one that receives, if there is one. */
-static struct error_comm comm_of(const struct record *done)
+/* Raises an error of some requests for one of them: an operation, a receive, or any. */
+static int raise_one(const struct completion *c, const char *what)
 {
-    struct error_comm e = {0};
-    if (done) e = done->error_comm;
-    for (const struct record *r = done; r; r = r->next)
-        if (record_receives(r)) return r->error_comm;
-    return e;
-}
-
-/* Raises an error of the completion. `comm`: of requests of which some have ended. */
-static int raise_one(const struct completion *c, struct error_comm comm, const char *what)
-{
-    const struct record *r = c->done;
-    while (r && !r->ops) r = r->next;
-    return r ? record_raise(r, MPI_ERR_OTHER, what) : raise_error(error_comm_comm(comm), MPI_ERR_OTHER, what);
+    const struct record *operation = c->done, *receive = c->done;
+    while (operation && !operation->ops) operation = operation->next;
+    while (receive && !record_receives(receive)) receive = receive->next;
+    if (operation) return record_raise(operation, MPI_ERR_OTHER, what);
+    if (receive) return record_raise(receive, MPI_ERR_OTHER, what);
+    return raise_error(error_comm_comm(c->moved_comm), MPI_ERR_OTHER, what);
 }
 
 int completion_end(struct completion *c)
 {
-    const struct error_comm comm = comm_of(c->done);
     bool failed = batch_run(&c->batch) != 0;   /* runs while the rendezvous receives do */
     c->recvs.meanwhile = end_early, c->recvs.arg = c;
     if (rndv_recvs_run(&c->recvs)) failed = true;
     close_moved(c);
     if (batch_wait(&c->batch)) failed = true;
-    /* Before any end waits for another rank: a thread may wait for these. */
-    for (struct record *r = c->done; r; r = r->next)
-        if (r->kind->unpacked) r->kind->unpacked(r);
-    if (failed && c->rc == MPI_SUCCESS) c->rc = raise_one(c, comm, "unpacking on the GPU failed");
-    for (const struct record *r = c->done; r; r = r->next)
+    for (struct record *r = c->done; r; r = r->next) {
+        if (r->kind->unpacked) r->kind->unpacked(r);   /* before any end waits for another rank: a thread may wait */
         if (r->kind == &kind_rndv) rndv_send_near(r->rndv);
+    }
+    if (failed && c->rc == MPI_SUCCESS) c->rc = raise_one(c, "unpacking on the GPU failed");
     for (struct record *r = c->done, *next; r; r = next) {
         next = r->next;
         end(c, r);

@@ -34,6 +34,7 @@
  * freed.c: freed requests. */
 #ifndef STRIDEC_RECORD_H
 #define STRIDEC_RECORD_H
+#include "error_comm.h"
 #include "pack/typed_buffer.h"
 #include "protocol/rndv_recv.h"
 #include "protocol/rndv_send.h"
@@ -94,6 +95,7 @@ struct completion {
     struct rndv_recvs recvs;
     struct record *done;          /* to be ended after the batch */
     struct typed_buffer *moved;   /* of ended records; to be closed after the rendezvous receives */
+    struct error_comm moved_comm; /* of the last of these */
     int rc;
 };
 /* Adds a record whose request has completed with this status and error. Adds what a receive brought, unless it failed

@@ -99,7 +99,7 @@ static void run(call *c, void *a, void *b, void *flat)
     MPI_Type_free(&p.parts);
 }
 
-/* Where the second part lies. */
+/* Memories of the second part. */
 enum second { ON_DEVICE, ON_HOST, ELSEWHERE };
 
 static void second_make(struct pair *b, enum second where)

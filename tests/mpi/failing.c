@@ -266,7 +266,8 @@ static void others(void)
     layout_number(&l, 1, 40);
     buf_make(&b, MEM_DEVICE, &l, 0, salt);
     snprintf(path, sizeof path, "%s/stridec-failing.%d.%d", folder ? folder : "/tmp", (int)getpid(), my_rank);
-    MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    const int mode = MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE;
+    MPI_File_open(MPI_COMM_SELF, path, mode, MPI_INFO_NULL, &file);
     for (int i = 0; i < 2; i++) {
         driver_fails(i ? NULL : kernels);
         int rc = MPI_File_write(file, b.origin, l.count, l.type, MPI_STATUS_IGNORE);

@@ -199,8 +199,8 @@ static bool was_marked(int64_t bytes)
 }
 
 /* So many launches of one rank's, and where that receives and has one it waits for it once; where all_marked the sender
- * marks what it packs. The kernels may still be compiled, the ranks not have met, and a receiver may come when all is packed:
- * once is enough. */
+ * marks what it packs. The kernels may still be compiled, the ranks not have met, and a receiver may come when all is
+ * packed: once is enough. */
 static void takes(int rank, int want, maker *sent, maker *received, int blocks, const char *what)
 {
     struct layout from, to;

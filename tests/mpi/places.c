@@ -85,7 +85,8 @@ void place_check(const struct place *p, const char *name)
 void shapes_make(struct shape *fields, struct shape *particles, struct shape *list, struct shape *many)
 {
     *fields = (struct shape){.name = "four fields", .kind = MEM_DEVICE, .launches = 1};
-    shape_add(fields, 0, 5, 300, 3), shape_add(fields, 1, 0, 500, 2), shape_add(fields, 2, 17, 400, 1), shape_add(fields, 3, 1, 300, 12);
+    shape_add(fields, 0, 5, 300, 3), shape_add(fields, 1, 0, 500, 2);
+    shape_add(fields, 2, 17, 400, 1), shape_add(fields, 3, 1, 300, 12);
     *particles = (struct shape){.name = "particles of three arrays", .kind = MEM_DEVICE, .launches = 1};
     for (int i = 0; i < 50; i++) shape_add(particles, i / 17, (i % 17 * 89) % 4000, 30, 1);
     *list = (struct shape){.name = "a list over two arrays", .kind = MEM_DEVICE, .launches = 1, .list = true};

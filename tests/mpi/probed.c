@@ -2,8 +2,8 @@
  * names, and receives that are too short for one find it all the same. All ranks know what is sent; each receive and each probe
  * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
  * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where
- * several threads might call the MPI (`multiple`). "many": more messages wait for their receive than an MPI needs to have
- * tags.
+ * several threads might call the MPI (`multiple`). "many": more messages wait for their receive than an MPI
+ * needs to have tags.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host

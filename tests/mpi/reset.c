@@ -103,8 +103,9 @@ static void *context_make(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
     cudaFree(NULL);   /* begins */
-    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&pop = dlsym(driver, "cuCtxPopCurrent_v2");
+    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2");
     if (driver) *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
+    if (driver) *(void **)&pop = dlsym(driver, "cuCtxPopCurrent_v2");
     bool made = create && destroy && pop && !create(&context, 0, 0);
     expect(made, "no context");
     return made ? context : NULL;
