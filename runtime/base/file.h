@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,6 +70,13 @@ static inline bool file_allocate(int fd, off_t at, off_t bytes)
     int rc = EINTR;
     for (int i = 0; i < 100 && rc == EINTR; i++) rc = posix_fallocate(fd, at, bytes);
     return !rc;
+}
+
+/* Returns false if a file of `bytes` would end the process by SIGXFSZ (RLIMIT_FSIZE). */
+static inline bool file_may_write(off_t bytes)
+{
+    struct rlimit l;
+    return getrlimit(RLIMIT_FSIZE, &l) || l.rlim_cur == RLIM_INFINITY || (rlim_t)bytes <= l.rlim_cur;
 }
 
 /* Returns true if a temporary file is older than a day: its process was killed, as none needs that long. */

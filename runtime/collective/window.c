@@ -83,8 +83,8 @@ static uint32_t file_new(int ranks)
     const char *why;
     uint32_t number = atomic_fetch_add(&made, 1) + 1;
     off_t bytes = (off_t)shared_bytes(ranks);
-    node_window_name(name, node_own()->rank, number);
-    int fd = node_may_write(bytes) ? file_make(name, &why) : -1;
+    node_window_name(name, node_self()->rank, number);
+    int fd = file_may_write(bytes) ? file_make(name, &why) : -1;
     bool ok = fd >= 0 && file_allocate(fd, 0, bytes);
     if (fd >= 0) close(fd);
     if (ok) return number;
@@ -169,13 +169,13 @@ static struct window *begin(const struct window_ask *a, MPI_Win win, struct ipc_
 static bool connect(struct window *w, const struct window_ask *a, const struct ipc_export *e, struct told *told)
 {
     struct told mine = {.memory = *e, .base = (uint64_t)(uintptr_t)a->base, .gpu = device_gpu_id(w->device),
-                        .size = a->size, .unit = a->unit, .rank = node_own()->rank};
+                        .size = a->size, .unit = a->unit, .rank = node_self()->rank};
     char name[128];
     if (w->rank == 0) mine.number = file_new(w->ranks);
     int rc = PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, told, sizeof mine, MPI_BYTE, a->comm), all = 0;
     int ok = rc == MPI_SUCCESS && file_map(w, &told[0]) && open_targets(w, a->comm, told);
     if (PMPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, a->comm) != MPI_SUCCESS) all = 0;
-    node_window_name(name, node_own()->rank, mine.number);
+    node_window_name(name, node_self()->rank, mine.number);
     if (mine.number) unlink(name);
     return all;
 }

@@ -37,7 +37,7 @@ void fd_socket_open(void)
 {
     struct sockaddr_un a;
     if (own_fd >= 0) return;
-    socklen_t n = address_of(&a, &node_own()->cookie);
+    socklen_t n = address_of(&a, &node_self()->cookie);
     own_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (own_fd < 0) return;
     if (!bind(own_fd, (const struct sockaddr *)&a, n) && !listen(own_fd, WAITING)) {
@@ -55,7 +55,7 @@ static bool is_own(int fd)
     struct sockaddr_un a, there = {0};
     socklen_t m = sizeof there;
     if (fd < 0) return false;
-    socklen_t n = address_of(&a, &node_own()->cookie);
+    socklen_t n = address_of(&a, &node_self()->cookie);
     return !getsockname(fd, (struct sockaddr *)&there, &m) && n == m && !memcmp(&a, &there, n);
 }
 

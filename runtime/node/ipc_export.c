@@ -281,7 +281,7 @@ bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_
 
 static bool accepts(const struct peer *p, uint32_t probe)
 {
-    return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
+    return atomic_load_explicit(&p->file->accepts[node_self()->rank], memory_order_acquire) >> probe & 1;
 }
 
 bool ipc_export_probed(struct device *d, const struct peer *p)

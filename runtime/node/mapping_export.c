@@ -94,7 +94,7 @@ static struct export *export_new(struct device *d, uint64_t address, uint64_t by
     struct export *x = calloc(1, sizeof *x);
     if (!x) return NULL;
     x->device = d;
-    x->sent = list_pieces(x, address, bytes) ? calloc(1, (size_t)node_own()->size / 8 + 1) : NULL;
+    x->sent = list_pieces(x, address, bytes) ? calloc(1, (size_t)node_size() / 8 + 1) : NULL;
     if (!x->sent) return free(x), NULL;
     bound();
     x->id = ++last_id, count++;
@@ -191,7 +191,7 @@ static bool export_piece(const struct export *x, int i, struct mapping_record *r
 static bool send_handles(struct export *x, const struct peer *p)
 {
     int fds[MAPPING_PIECES], n = 0;
-    struct mapping_record r = {.id = x->id, .rank = node_own()->rank, .pieces = x->pieces};
+    struct mapping_record r = {.id = x->id, .rank = node_self()->rank, .pieces = x->pieces};
     r.fabric = x->type == MAPPING_FABRIC;
     if (!is_whole(x) || device_enter(x->device)) return false;
     while (n < x->pieces && export_piece(x, n, &r, &fds[n])) n++;

@@ -12,13 +12,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 unsigned peer_access_known(const struct peer *p)
 {
-    unsigned reached = atomic_load_explicit(&node_access_found(p->file)[node_own()->rank], memory_order_acquire);
+    unsigned reached = atomic_load_explicit(&node_access_found(p->file)[node_self()->rank], memory_order_acquire);
     return reached & ~atomic_load_explicit(&p->refused, memory_order_relaxed);
 }
 
 unsigned peer_access_reached(struct peer *p)
 {
-    int own = node_own()->rank;
+    int own = node_self()->rank;
     unsigned reached = peer_access_known(p);
     if (!reached && !atomic_exchange(&p->asked, true) && shm_pool_start()) {
         atomic_store(&node_access_asked(p->file)[own], 1);
@@ -35,10 +35,10 @@ void peer_access_refused(struct peer *p)
 
 static bool reads(const struct peer *p)
 {
-    unsigned char found[sizeof p->file->cookie];
+    unsigned char found[sizeof p->cookie];
     struct iovec to = {found, sizeof found}, from = {(void *)(uintptr_t)p->file->proof, sizeof found};
     ssize_t n = process_vm_readv(p->file->pid, &to, 1, &from, 1, 0);
-    if (n == (ssize_t)sizeof found && !memcmp(found, &p->file->cookie, sizeof found)) return true;
+    if (n == (ssize_t)sizeof found && !memcmp(found, &p->cookie, sizeof found)) return true;
     log_write(LOG_INFO, "host memory of rank %d is out of reach: %s", p->rank,
               n < 0 ? strerror(errno) : "another process");
     return false;

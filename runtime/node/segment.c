@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,12 +104,6 @@ static void sweep(int rank)
     globfree(&found);
 }
 
-bool node_may_write(int64_t bytes)
-{
-    struct rlimit l;
-    return getrlimit(RLIMIT_FSIZE, &l) || l.rlim_cur == RLIM_INFINITY || (rlim_t)bytes <= l.rlim_cur;
-}
-
 static bool names(void)
 {
     char job[64];
@@ -179,7 +172,7 @@ static bool own_make(int rank, bool armed)
     const char *why;
     file_name(name, rank);
     snprintf(made, sizeof made, "%s.new", name);
-    if (!node_may_write((int64_t)file_bytes(world_size))) return false;
+    if (!file_may_write((off_t)file_bytes(world_size))) return false;
     own.fd = file_make(made, &why);
     if (own.fd < 0) {
         if (errno == EPERM) not_used(made, why);
@@ -430,6 +423,16 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
 struct node_file *node_own(void)
 {
     return own.file;
+}
+
+const struct peer *node_self(void)
+{
+    return own.file ? &own : NULL;
+}
+
+int node_size(void)
+{
+    return world_size;
 }
 
 void node_set_gpu(uint64_t gpu)

@@ -6,7 +6,8 @@
  * bytes.
  *
  * File names are public and the folder is writable by all, so only files of this user count (base/file.h). A file
- * truncated while mapped reads as zeros (sigbus_guard.h): its owner posts nothing more, and peers take nothing more. */
+ * truncated while mapped reads as zeros (sigbus_guard.h): its owner posts nothing more, and peers take nothing more.
+ * What names a process in its messages (node_self) is a copy, so that no truncated file changes it. */
 #ifndef STRIDEC_SEGMENT_H
 #define STRIDEC_SEGMENT_H
 #include <cuda.h>
@@ -177,8 +178,12 @@ bool node_gone(const struct peer *p);
 bool node_lost(void);
 /* Waits (blocking) until more than `at` packed bytes of p's taken slot are ready. Returns how many; -1 if never. */
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
-/* Returns the own file. */
+/* Returns the own file; NULL without one. */
 struct node_file *node_own(void);
+/* Returns the own rank and cookie, which a truncated file no longer has; NULL without a file. */
+const struct peer *node_self(void);
+/* Returns how many ranks MPI_COMM_WORLD has. */
+int node_size(void);
 /* Publishes the number of a freed allocation. One thread at a time. */
 static inline void node_tell_gone(uint64_t id)
 {
@@ -202,8 +207,6 @@ uint64_t node_arena_alloc(uint64_t bytes);
 /* Return arrays by rank in a rank's file: requests to its owner to try access, and their results (peer_access.h). */
 _Atomic uint8_t *node_access_asked(struct node_file *f);
 _Atomic uint8_t *node_access_found(struct node_file *f);
-/* Returns false if a file of `bytes` would end the process by SIGXFSZ (RLIMIT_FSIZE). */
-bool node_may_write(int64_t bytes);
 /* Writes the name of a rank's file of shared blocks. */
 void node_pool_name(char name[128], int rank);
 /* Writes the name of the file that a window's ranks share, by the number that its first rank gives it. */

@@ -40,8 +40,8 @@ static char *make(void)
     char name[128];
     const char *why;
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    node_pool_name(name, node_own()->rank);
-    if (space_is_short() || !node_may_write((int64_t)SHM_POOL_BYTES)) return NULL;
+    node_pool_name(name, node_self()->rank);
+    if (space_is_short() || !file_may_write((off_t)SHM_POOL_BYTES)) return NULL;
     file = file_make(name, &why);
     if (file < 0) return NULL;
     void *at = NULL;
@@ -225,7 +225,7 @@ void shm_pool_finish(void)
 {
     char name[128];
     if (blocks) {
-        node_pool_name(name, node_own()->rank);
+        node_pool_name(name, node_self()->rank);
         unlink(name);
         sigbus_guard_unmap(blocks);
     }

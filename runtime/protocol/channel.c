@@ -211,7 +211,7 @@ static void greet(struct channel *c)
 {
     const struct channel_call *k = &c->call;
     if (!c->why && k->sends) c->why = channel_describe(c);
-    c->greeting = (struct greeting){.slot = SLOTS, .cookie = node_own()->cookie};
+    c->greeting = (struct greeting){.slot = SLOTS, .cookie = node_self()->cookie};
     if (k->sends && !c->why) c->greeting.slot = (uint32_t)(c->slots->slot - node_own()->slot);
     int rc = k->sends ? PMPI_Isend(&c->greeting, sizeof c->greeting, MPI_BYTE, k->peer, k->tag, k->comm,
                                    &c->greeting_request)

@@ -54,8 +54,8 @@ int rndv_file_out(struct typed_buffer *p, uint32_t slot)
 {
     char name[128];
     const char *why;
-    node_fallback_name(name, node_own()->rank, slot);
-    int rc = -1, fd = !node_may_write(p->bytes) ? -1 : file_make(name, &why);
+    node_fallback_name(name, node_self()->rank, slot);
+    int rc = -1, fd = !file_may_write(p->bytes) ? -1 : file_make(name, &why);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
         rc = all(p, fd);
@@ -90,7 +90,7 @@ static void forget_first(void)
 static bool there(uint32_t number)
 {
     char name[128];
-    node_fallback_name(name, node_own()->rank, number);
+    node_fallback_name(name, node_self()->rank, number);
     return access(name, F_OK) == 0;
 }
 
@@ -130,7 +130,7 @@ bool rndv_file_probed(uint32_t number)
 {
     char name[128];
     struct stat s;
-    node_fallback_name(name, node_own()->rank, number);
+    node_fallback_name(name, node_self()->rank, number);
     return !lstat(name, &s) && (s.st_mode & MODE_PROBED) == MODE_PROBED;
 }
 
@@ -144,7 +144,7 @@ void rndv_file_recall(int rank, uint32_t number)
 bool rndv_file_finish(bool (*in_vain)(const struct peer *p))
 {
     for (; first && (in_vain(first->peer) || !there(first->number)); forget_first())
-        rndv_file_recall(node_own()->rank, first->number);
+        rndv_file_recall(node_self()->rank, first->number);
     return !first;
 }
 

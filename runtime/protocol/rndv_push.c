@@ -32,7 +32,7 @@ static uint64_t next_mark(void)
 {
     static _Atomic uint64_t last;
     uint64_t seed, none = 0;
-    memcpy(&seed, node_own()->cookie.half[1], sizeof seed);
+    memcpy(&seed, node_self()->cookie.half[1], sizeof seed);
     atomic_compare_exchange_strong(&last, &none, seed);
     return atomic_fetch_add(&last, 1) + 1;
 }

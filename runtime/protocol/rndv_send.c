@@ -27,8 +27,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void write_rts(struct rndv_send *o, uint32_t number)
 {
     struct rts *d = &o->rts;
-    rts_mark(d, &node_own()->cookie);
-    d->rank = (uint32_t)node_own()->rank, d->slot = number, d->bytes = o->tbuf->bytes;
+    rts_mark(d, &node_self()->cookie);
+    d->rank = (uint32_t)node_self()->rank, d->slot = number, d->bytes = o->tbuf->bytes;
 }
 
 void rndv_send_publish(struct rndv_send *o)

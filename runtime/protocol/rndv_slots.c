@@ -203,7 +203,7 @@ void rndv_send_withdraw(struct rndv_send *o)
     typed_buffer_close(o->tbuf);
     if (o->pool_block && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
     if (o->pool_block) shm_pool_put(o->pool_block, o->rts.bytes);
-    if (o->in_file) rndv_file_recall(node_own()->rank, o->rts.slot);
+    if (o->in_file) rndv_file_recall(node_self()->rank, o->rts.slot);
     spinlock_lock(&spin_lock);
     if (o->slot) {
         give_back(o->slot), give_back_more(o);

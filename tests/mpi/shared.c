@@ -7,6 +7,7 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut rooms
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut meanwhile
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut packing
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 cut
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host space
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host limits
@@ -21,6 +22,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,6 +315,45 @@ static void cut(const char *what)
     report("messages after a file was cut: %s", what);
 }
 
+static size_t out_bytes;
+
+/* The first load from `out` has come: this process's file is cut. */
+static void touched(int signal)
+{
+    (void)signal;
+    if (mprotect(out, out_bytes, PROT_READ | PROT_WRITE)) _exit(2);
+    if (truncate(victim[0], 0)) _exit(3);
+}
+
+/* Rank 1's file is cut while it packs a message that it has a slot for. The receive brings the right bytes, or fails. */
+static void cut_packing(void)
+{
+    int number = 0;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 2 * (size_t)DOUBLES * sizeof(double);
+    out_bytes = (bytes + page - 1) / page * page;
+    void *heap = out;
+    out = mmap(NULL, out_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    exchanges(DOUBLES, &number);
+    listen();
+    struct sigaction own = {.sa_handler = touched}, old;
+    bool there = my_rank == 0 || name_of(victim[0], 1, "");
+    expect(there, "rank 1 has no file");
+    for (int i = 0; i < 2 * DOUBLES; i++) ((double *)out)[i] = value(my_rank, number, i);
+    sigaction(SIGSEGV, &own, &old);
+    if (my_rank == 0) receive(1, DOUBLES, number);
+    if (my_rank == 1 && there && !mprotect(out, out_bytes, PROT_NONE))
+        MPI_Send(out, DOUBLES / ELEMENT, spaced, 0, TAG, MPI_COMM_WORLD);
+    sigaction(SIGSEGV, &old, NULL);
+    struct stat s;
+    expect(my_rank == 0 || stat(victim[0], &s) || !s.st_size, "the file was not cut");
+    int last = exchange(1 - my_rank, DOUBLES, number + 1);
+    expect_equal(last, 0, "calls that failed in the end");
+    dup2(before, STDERR_FILENO);
+    munmap(out, out_bytes);
+    out = heap;
+    report("a file is cut while its owner packs");
+}
+
 /*
  * Address space.
  */
@@ -453,7 +494,8 @@ int main(int argc, char **argv)
         report("nothing");
     }
     if (takes) taken();
-    if (!strcmp(mode, "cut")) cut(what);
+    if (!strcmp(mode, "cut") && !strcmp(what, "packing")) cut_packing();
+    else if (!strcmp(mode, "cut")) cut(what);
     if (!strcmp(mode, "space")) space();
     if (!strcmp(mode, "sweeps")) sweeps();
     if (!strcmp(mode, "limits")) limits();
