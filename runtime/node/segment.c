@@ -430,11 +430,6 @@ const struct peer *node_self(void)
     return own.file ? &own : NULL;
 }
 
-int node_size(void)
-{
-    return world_size;
-}
-
 void node_set_gpu(uint64_t gpu)
 {
     if (atomic_load_explicit(&reads_on, memory_order_relaxed) == gpu) return;

@@ -182,8 +182,6 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
 struct node_file *node_own(void);
 /* Returns the own rank and cookie, which a truncated file no longer has; NULL without a file. */
 const struct peer *node_self(void);
-/* Returns how many ranks MPI_COMM_WORLD has. */
-int node_size(void);
 /* Publishes the number of a freed allocation. One thread at a time. */
 static inline void node_tell_gone(uint64_t id)
 {
