@@ -64,24 +64,27 @@ static int half_send(struct half *h, MPI_Comm comm)
     return rc;
 }
 
-/* Packs host data that the receive will replace, if that beats the MPI's engine. Then a plain exchange suffices. */
-static bool half_pack_host(struct half *h, MPI_Comm comm)
+/* Sends p's packed bytes in the buffer's place, so that a plain exchange suffices. Returns false without a type. */
+static bool half_use_packed(struct half *h, struct typed_buffer *p)
 {
-    struct layout *l = h->peer == MPI_PROC_NULL ? NULL : host_sends(h->buf, h->count, h->type, comm);
-    if (!l || !(h->packed = host_packs(l, h->buf, h->count))) return false;
-    if (mpi_bytes_of(h->packed->bytes, &h->wire) == MPI_SUCCESS) return half_use_buffer(h), true;
-    typed_buffer_close(h->packed);
-    h->packed = NULL;
-    return false;
+    if (!p || mpi_bytes_of(p->bytes, &h->wire) != MPI_SUCCESS) return typed_buffer_close(p), false;
+    h->packed = p;
+    half_use_buffer(h);
+    return true;
 }
 
-/* Packs by the MPI if the unexpected queue holds messages (probed.h), or if receives register (receive_gate.h). The
- * queue may hold the message that MPI_Sendrecv_replace of the MPI would wait for. */
+/* Packs host data that the receive will replace, if that beats the MPI's engine. */
+static bool half_pack_host(struct half *h, MPI_Comm comm)
+{
+    struct layout *l = host_sends(h->buf, h->count, h->type, comm);
+    return l && half_use_packed(h, host_packs(l, h->buf, h->count));
+}
+
 static bool half_pack_mpi(struct half *h, MPI_Comm comm)
 {
     int room = 0, position = 0;
     MPI_Count size = 0;
-    if ((!probed_any() && !receive_gate_on()) || PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
+    if (PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
     if (size > 0 && h->count > INT_MAX / 2 / size) return false;   /* leaves room for what the MPI adds */
     if (h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
     h->copy = malloc((size_t)room + 1);
@@ -91,12 +94,16 @@ static bool half_pack_mpi(struct half *h, MPI_Comm comm)
     return true;
 }
 
+/* Copies what is to be sent, so that the receive may be another than MPI_Sendrecv_replace of the MPI: that waits for a
+ * message which the unexpected queue may hold (probed.h), and can't register (receive_gate.h). */
 static bool half_copy(struct half *h, MPI_Comm comm)
 {
-    if (half_pack_host(h, comm) || half_pack_mpi(h, comm)) return true;
+    bool must = probed_any() || receive_gate_on();
+    if (h->peer == MPI_PROC_NULL) return must && (h->count = 0, true);
+    if (half_pack_host(h, comm) || (must && half_pack_mpi(h, comm))) return true;
     free(h->copy);
     h->copy = NULL;
-    return false;
+    return must && half_use_packed(h, host_packs_any(h->buf, h->count, h->type, comm));   /* more than 1 GiB */
 }
 
 static int half_receive(struct half *h, MPI_Comm comm)

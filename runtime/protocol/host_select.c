@@ -8,6 +8,7 @@
 #include "datatype/type_filter.h"
 #include "hostpack/host_pack.h"
 #include "node/segment.h"
+#include "pack/host_scatter.h"
 #include "protocol.h"
 #include "shm_send.h"
 
@@ -148,6 +149,18 @@ struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count
     struct typed_buffer *p = host_block(l, buf, count);
     if (p) pack(p);
     return p;
+}
+
+struct typed_buffer *host_packs_any(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : layout_of(datatype);
+    bool may = usable(l, buf, count, datatype, comm) && l->tree && layout_bytes(l, count) > 0;
+    struct typed_buffer *p = may ? host_block(l, buf, count) : NULL;
+    if (!p || host_pack_pack(l, count, buf, p->address, 0, p->bytes) ||
+        host_scatter_move(p, p->address, 0, p->bytes, true))
+        return p;
+    typed_buffer_close(p);
+    return NULL;
 }
 
 /* Returns a typed buffer if trials against the MPI's engine show that packing pays; NULL else. Keeps the result. */

@@ -26,6 +26,9 @@ bool host_packs_short(const struct layout *l);
 struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count);
 /* Packs the buffer, to be sent as plain bytes. Returns NULL if the message goes another way. */
 struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count);
+/* Packs a buffer of any layout, also where STRIDEC_HOST is off. Returns NULL outside host memory, without memory, and
+ * for types that stridec can't read. */
+struct typed_buffer *host_packs_any(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* Packs a short buffer for which host_sends returned NULL. Returns NULL if that does not pay. */
 struct typed_buffer *host_packs_tried(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* Returns the layout of a short message that host_pack_run may pack at once, into *bytes (at most HOST_SHORT_MOST);

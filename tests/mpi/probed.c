@@ -3,7 +3,7 @@
  * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
  * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where
  * several threads might call the MPI (`multiple`). "many": more messages wait for their receive than an MPI
- * needs to have tags.
+ * needs to have tags. "replaced": MPI_Sendrecv_replace of more than 1 GiB finds them, too.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host
@@ -13,6 +13,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
  * run: -n 2 many
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host replaced
  */
 #include "check.h"
 #include <stdlib.h>
@@ -308,6 +309,53 @@ static void many(void)
     report("many messages");
 }
 
+static unsigned char sent_byte(size_t i)
+{
+    return (unsigned char)(i * 0x9e3779b97f4a7c15u >> 56);
+}
+
+/* Rank 0 has probed past a message of BYTES (SHM_SEND_MIN in runtime/datatype/type_filter.h), and receives it in place of the first of `bytes` of `type`, which it sends. */
+static void replace(const char *what, int count, MPI_Datatype type, size_t bytes, int to)
+{
+    enum { BYTES = 3968, COMES = 7, LAST, GOES };
+    unsigned char head[BYTES], *all = malloc(bytes);
+    MPI_Status s;
+    size_t wrong = 0;
+    if (!all) exit(2);
+    memset(head, 'h', sizeof head);
+    for (size_t i = 0; i < bytes; i++) all[i] = my_rank ? 0 : sent_byte(i);
+    if (my_rank == 1) {
+        MPI_Send(head, BYTES, MPI_BYTE, 0, COMES, comm);
+        MPI_Send(head, BYTES, MPI_BYTE, 0, LAST, comm);
+        if (to == 1) MPI_Recv(all, count, type, 0, GOES, comm, &s);
+        for (size_t i = 0; i < bytes && to == 1; i++) wrong += all[i] != sent_byte(i);
+    } else {
+        int came = 0;
+        MPI_Probe(1, LAST, comm, &s);
+        MPI_Sendrecv_replace(all, count, type, to, GOES, 1, COMES, comm, &s);
+        MPI_Get_count(&s, MPI_BYTE, &came);
+        expect_equal(came, BYTES, "bytes that came");
+        for (size_t i = 0; i < bytes; i++) wrong += all[i] != (i < BYTES ? 'h' : sent_byte(i));
+        MPI_Recv(head, BYTES, MPI_BYTE, 1, LAST, comm, &s);
+    }
+    expect(!wrong, "%zu bytes are wrong", wrong);
+    free(all);
+    report("Sendrecv_replace finds what was probed: %s", what);
+}
+
+static void replaced(void)
+{
+    enum { MANY = (1 << 18) + 64, CHUNK = 4096 };
+    MPI_Datatype chunk, whole;
+    MPI_Type_contiguous(CHUNK, MPI_BYTE, &chunk), MPI_Type_commit(&chunk);
+    MPI_Type_contiguous(MANY, chunk, &whole), MPI_Type_commit(&whole);
+    size_t bytes = (size_t)MANY * CHUNK;
+    replace("many elements", MANY, chunk, bytes, 1);
+    replace("one element", 1, whole, bytes, 1);
+    replace("sent to nobody", 1, whole, bytes, MPI_PROC_NULL);
+    MPI_Type_free(&chunk), MPI_Type_free(&whole);
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, strcmp(argv[argc - 1], "multiple") ? -1 : MPI_THREAD_MULTIPLE);
@@ -315,8 +363,9 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);   /* where MPICH 4.0 raises those of MPI_Wait */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    if (!strcmp(argv[argc - 1], "many")) {
-        many();
+    bool counts = !strcmp(argv[argc - 1], "many");
+    if (counts || !strcmp(argv[argc - 1], "replaced")) {
+        counts ? many() : replaced();
         MPI_Comm_free(&comm);
         return check_finish();
     }
