@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "pack/typed_buffer.h"
 #include "protocol/channel.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,7 @@ static int sort_starts(struct order *o, int n, const MPI_Request requests[])
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         enum channel_state state = c ? channel_state(c) : CHANNEL_PLAIN;
         if (requests[i] == MPI_REQUEST_NULL) continue;
+        if (c && !o->captured && channel_is_captured(c)) channel_drop_message(c);   /* the graph was thrown away */
         if (c && (channel_message(c) || channel_wild(c) || listed(o, c))) return STRIDEC_INVALID;
         if (!c) log_once(LOG_INFO, "stream order", "a request in stream order is left to the MPI: no message, or made "
                          "before CUDA's start, or by a rank without GPUs");
@@ -309,7 +311,12 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
         bool later = c && enqueues(o, c) && channel_message(c) != MESSAGE_PENDING;
-        if (o->captured && !later) return cannot_capture("it was started outside of the graph");
+        bool bound = c && channel_state(c) == CHANNEL_BOUND;
+        if (o->captured && (!later || (bound && !channel_is_captured(c))))
+            return cannot_capture("it was started outside of the graph");
+        if (o->captured && c && channel_is_elsewhere(c, o->stream))
+            return cannot_capture("the wait for others has put its bytes on another stream");
+        if (!o->captured && c && channel_is_captured(c)) return STRIDEC_INVALID;
         for (unsigned turn = 0; c && channel_unsettled(c); turn++)
             if (!carry_on(c, turn)) return STRIDEC_FAILED;
         if (c) o->channel[o->n++] = c;
@@ -342,19 +349,38 @@ static bool wait_all(struct order *o)
     return ok;
 }
 
+/* Returns the device of what the stream carries, or else the stream's. */
+static struct device *order_device(const struct order *o)
+{
+    struct device *d = NULL;
+    for (int i = 0; i < o->n && !d; i++)
+        if (enqueues(o, o->channel[i])) d = channel_device(o->channel[i]);
+    return d || o->captured || !driver_get() ? d : device_of_stream(o->stream);
+}
+
 /* Enqueues the rest of the messages that the stream carries. Receives of the node that were started on this stream are
- * moved, too: behind the wait for a send, the partner's would wait for them. */
+ * moved, too: behind the wait for a send, the partner's would wait for them. The caller holds `waits`. */
+static int enqueue_rest(struct order *o)
+{
+    int started, n = 0;
+    struct channel **list = channels_started(o->scratch, order_device(o), o->stream, o->captured, o->n, &started);
+    if (!list) return STRIDEC_FAILED;
+    for (int i = 0; i < started; i++)
+        if (!listed(o, list[i])) list[n++] = list[i];
+    int others = n;
+    for (int i = 0; i < o->n; i++)
+        if (enqueues(o, o->channel[i])) list[n++] = o->channel[i];
+    return channels_wait(list, n, others, o->stream) ? STRIDEC_FAILED : STRIDEC_OK;
+}
+
+/* No receive may be moved by two threads. */
 static int wait_enqueued(struct order *o)
 {
-    int more, n = 0;
-    struct channel **list = channels_started(o->scratch, o->stream, o->captured, o->n, &more);
-    if (!list) return STRIDEC_FAILED;
-    for (int i = 0; i < o->n; i++) {
-        bool there = false;
-        for (int k = 0; k < more && !there; k++) there = list[k] == o->channel[i];
-        if (!there && enqueues(o, o->channel[i])) list[more + n++] = o->channel[i];
-    }
-    return channels_wait(list, more + n, o->stream) ? STRIDEC_FAILED : STRIDEC_OK;
+    static pthread_mutex_t waits = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&waits);
+    int result = enqueue_rest(o);
+    pthread_mutex_unlock(&waits);
+    return result;
 }
 
 static int wait(struct order *o, int n, const MPI_Request requests[])

@@ -29,7 +29,7 @@ static bool start(struct record *r, void *of, struct starts *s)
     struct args_set *o = of;
     if (receive_probed(r, o)) return true;
     if (!o->persist_send) return args_pack(o, &s->batch), true;
-    if (stats_sent) stats_add_sent(o->comm, o->dest, persistent_send_bytes(o->persist_send));
+    persistent_send_count(o->persist_send);
     if (persistent_send_flows(o->persist_send)) {
         struct pipeline_send *flow = persistent_send_flow(o->persist_send);
         if (flow) record_send_pipelined(r, flow);

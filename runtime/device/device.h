@@ -109,11 +109,13 @@ bool stream_spin_done(struct device *d, struct stream *s);
 /* Waits for all work on s; does nothing if that was waited for before. Returns 0, or -1 (logged). */
 int stream_wait(struct device *d, struct stream *s);
 
-/* Has *e, a new event, tell when the stream has come to here. Its device is entered, as for the next two. Returns false
- * (logged) on failure. */
+/* Has *e, a new event, tell when the stream has come to here. Its device is entered, as for the next three. Returns
+ * false (logged) on failure. */
 bool event_record(CUevent *e, CUstream handle);
 /* Returns true once the stream, which may be gone, has come so far. */
 bool event_passed(CUevent e);
+/* Has a stream's later work wait until the event has passed. Returns 0 or -1 (logged). */
+int event_await(CUevent e, CUstream handle);
 void event_free(CUevent e);
 
 /* ORDER BUFFER_KIND */

@@ -21,7 +21,7 @@
     X(cuMemsetD8Async) \
     X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamCreate) X(cuStreamDestroy) \
     X(cuStreamSynchronize) X(cuStreamIsCapturing) X(cuThreadExchangeStreamCaptureMode) \
-    X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) \
+    X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) X(cuStreamWaitEvent) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 /* Older drivers may lack these versions; then no graphs are used (launch_graph.c). */
 #define DRIVER_GRAPH_CALLS(X) \

@@ -155,6 +155,14 @@ bool event_passed(CUevent e)
     return driver_get()->cuEventQuery(e) == CUDA_SUCCESS;
 }
 
+int event_await(CUevent e, CUstream handle)
+{
+    CUresult r = driver_get()->cuStreamWaitEvent(handle, e, 0);
+    if (r != CUDA_SUCCESS && !driver_lost(r))
+        log_write(LOG_ERROR, "a stream can't wait for another one's work: %s", driver_error(r));
+    return r == CUDA_SUCCESS ? 0 : -1;
+}
+
 void event_free(CUevent e)
 {
     driver_get()->cuEventDestroy(e);

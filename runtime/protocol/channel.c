@@ -26,6 +26,12 @@ static void slots_end(struct channel *c)
     c->slots = NULL, c->flag_slot = NULL;
 }
 
+static void arrived_end(struct channel *c)
+{
+    if (c->arrived && !device_enter(c->device)) event_free(c->arrived), device_leave(c->device);
+    c->arrived = NULL;
+}
+
 static void channel_free(struct channel *c)
 {
     if (c->greeting_request != MPI_REQUEST_NULL) {
@@ -34,6 +40,7 @@ static void channel_free(struct channel *c)
     }
     if (c->state == CHANNEL_BOUND) spinlock_count(&request_records, -1), atomic_fetch_sub(&bound_channels, 1);
     spinlock_count(&request_dormant, -1);
+    arrived_end(c);
     channel_moves_end(c);
     post_free(c->post);
     channel_parts_end(c);
@@ -68,6 +75,7 @@ int channel_note(int rc, const struct channel_call *call, const MPI_Request *req
     struct channel *c = l ? calloc(1, sizeof *c) : NULL;
     if (!c) return rc;
     c->request = *request, c->call = *call, c->layout = layout_ref(l);
+    c->world = world_rank(call->comm, call->peer);   /* the communicator may go before the request */
     c->greeting_request = MPI_REQUEST_NULL;
     pthread_mutex_lock(&lock);
     drop(*request);   /* a handle that was freed and is used again */
@@ -131,22 +139,38 @@ struct device *channel_device(const struct channel *c)
 static void count(const struct channel *c)
 {
     struct typed_buffer p = typed_buffer_on(c->layout, c->device, c->call.buf, c->call.count);
-    if (c->call.sends) stats_add_sent(c->call.comm, c->call.peer, c->bytes);
+    if (c->call.sends && stats_sent) stats_add_sent_to(c->world, c->bytes);
     int64_t bytes = c->post ? post_bytes(c->post) : c->bytes;
     typed_buffer_stats(&p, "stream", bytes, 0);
+}
+
+void channel_drop_message(struct channel *c)
+{
+    arrived_end(c);
+    c->moved = c->early = c->failed = c->untold = false;
+    c->message = MESSAGE_NONE;
 }
 
 void channel_end_message(struct channel *c)
 {
     bool enqueued = c->state == CHANNEL_BOUND ? !c->nothing : c->message == MESSAGE_POSTED;
     if (enqueued) count(c);
-    c->moved = c->untold = false;
-    c->message = MESSAGE_NONE;
+    channel_drop_message(c);
 }
 
 const char *channel_why(const struct channel *c)
 {
     return c->why;
+}
+
+bool channel_is_captured(const struct channel *c)
+{
+    return c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED && c->captured;
+}
+
+bool channel_is_elsewhere(const struct channel *c, CUstream stream)
+{
+    return c->moved && c->early && c->stream != stream;
 }
 
 bool channel_is_hosts(const struct channel *c)
@@ -364,16 +388,23 @@ struct channel *channels_next_plain(void)
     return found;
 }
 
-struct channel **channels_started(struct scratch *s, CUstream stream, bool captured, int more, int *n)
+/* Returns true if a receive is still to be moved, and was started on the stream. */
+static bool started_on(const struct channel *c, const struct device *d, CUstream stream, bool captured)
+{
+    bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED && !c->call.sends && !c->nothing;
+    if (!there || c->moved || c->device != d || c->stream != stream || c->captured != captured) return false;
+    return stream != CU_STREAM_PER_THREAD || pthread_equal(c->thread, pthread_self());
+}
+
+struct channel **channels_started(struct scratch *s, const struct device *d, CUstream stream, bool captured, int more,
+                                  int *n)
 {
     struct channel *c, *next, **list;
     pthread_mutex_lock(&lock);
     list = scratch_get(s, ((size_t)more + HASH_COUNT(table)) * sizeof *list);
     *n = 0;
-    HASH_ITER(hh, table, c, next) {
-        bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED && !c->call.sends && !c->nothing;
-        if (list && there && !c->moved && c->stream == stream && c->captured == captured) list[(*n)++] = c;
-    }
+    HASH_ITER(hh, table, c, next)
+        if (list && started_on(c, d, stream, captured)) list[(*n)++] = c;
     pthread_mutex_unlock(&lock);
     return list;
 }

@@ -65,6 +65,12 @@ enum channel_message channel_message(const struct channel *c);
 void channel_set_message(struct channel *c, enum channel_message message);
 /* Ends the message in stridec_wait_on, and counts it if it is bound. */
 void channel_end_message(struct channel *c);
+/* Forgets a message that will not be waited for. */
+void channel_drop_message(struct channel *c);
+/* Returns true for a bound message that was started while its stream was captured. */
+bool channel_is_captured(const struct channel *c);
+/* Returns true for a receive that the wait for others has moved, on another stream. */
+bool channel_is_elsewhere(const struct channel *c, CUstream stream);
 /* Returns true if the MPI carries the message that is under way, as the host's. */
 bool channel_is_hosts(const struct channel *c);
 /* Has later messages of a plain channel go in stream order, if they can. `bytes`: of the message that was received. */
@@ -90,14 +96,16 @@ bool channels_progress(const struct channel *c);
 /* Returns a plain channel whose message the caller starts by the MPI, and then sets to MESSAGE_STARTED; NULL if there
  * is none now. */
 struct channel *channels_next_plain(void);
-/* Returns bound receives that were started on the stream, while it was captured or not, and are not moved yet:
+/* Returns bound receives of d that were started on the stream, while it was captured or not, and are not moved yet:
  * a list in s, with room for `more`; sets *n. NULL without memory. */
-struct channel **channels_started(struct scratch *s, CUstream stream, bool captured, int more, int *n);
+struct channel **channels_started(struct scratch *s, const struct device *d, CUstream stream, bool captured, int more,
+                                  int *n);
 
 /* Enqueue on a stream of the program's the start, or the rest, of the messages of bound and posted channels, and note a
- * start. `together`: all are bound; channels_wait follows at once, and enqueues the start, too. Receives that
- * were moved before are ignored. Return 0 or -1 (logged). */
+ * start. `together`: all are bound; channels_wait follows at once, and enqueues the start, too. The first `others` of
+ * channels_wait are receives that it moves early: their own wait comes later. One thread at a time calls
+ * channels_started and then channels_wait. Return 0 or -1 (logged). */
 int channels_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together);
-int channels_wait(struct channel *const channels[], int n, CUstream stream);
+int channels_wait(struct channel *const channels[], int n, int others, CUstream stream);
 
 #endif

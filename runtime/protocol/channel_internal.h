@@ -9,6 +9,7 @@
 #include "node/ipc_export.h"
 #include "rndv_send.h"
 #include "stream_posts.h"
+#include <pthread.h>
 
 /* A sender's first message: where its slots are. */
 struct greeting {
@@ -29,8 +30,11 @@ struct channel {
     _Atomic(enum channel_state) state;       /* read without the lock, as is */
     _Atomic(enum channel_message) message;
     CUstream stream;             /* of the start, of a bound channel */
+    pthread_t thread;            /* which started it: each thread has its own CU_STREAM_PER_THREAD */
     bool captured;               /* was that stream then */
     bool moved;                  /* a receive: its bytes have been moved, or enqueued */
+    bool early;                  /* a receive: the wait for others moves it */
+    CUevent arrived;             /* then its own wait, on another stream maybe, is behind this; NULL: none */
     bool failed;                 /* a receive: it has not been moved, and won't be */
     bool untold;                 /* a send whose start the wait tells the partner */
     bool nothing;                /* the partner is MPI_PROC_NULL */
@@ -39,6 +43,7 @@ struct channel {
     struct peer *peer;           /* this part is set by greet */
     struct device *device;
     int64_t bytes;               /* of a message; of a receive that is not bound, the most */
+    int world;                   /* the partner in MPI_COMM_WORLD, for the statistics */
     struct greeting greeting;
     MPI_Request greeting_request;
     uint64_t number;             /* of the greeting */

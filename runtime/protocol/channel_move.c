@@ -124,11 +124,11 @@ static int launch_flags(const struct flags *f)
     return typed_copy_flags(f->device, &s, at, f->sets, f->waits);
 }
 
-/* Enqueues the flags, and forgets them. Returns 0, or -1 (logged). */
+/* Enqueues the flags, and forgets them. The driver does what no kernel can. Returns 0, or -1 (logged). */
 static int flags_flush(struct flags *f)
 {
     int result = f->sets + f->waits ? launch_flags(f) : 0;
-    if (result > 0) result = operate(f);
+    if (result) result = operate(f);
     f->sets = f->waits = 0;
     return result;
 }
@@ -293,7 +293,7 @@ static int move_all(const struct flags *f, struct channel *const channels[], int
     return result;
 }
 
-/* Moves, then sets and waits for flags. */
+/* Moves, then sets and waits for flags. What can't be moved is lost, but the senders go on all the same. */
 static int move_then_answer(struct flags *f, struct channel *const channels[], int n)
 {
     int result = move_all(f, channels, n);
@@ -302,23 +302,46 @@ static int move_then_answer(struct flags *f, struct channel *const channels[], i
         if (moves(c)) f->set[f->sets++] = c->other;
         else if (!c->nothing && c->call.sends) f->wait[f->waits++] = c->own;
     }
-    return result ? result : flags_flush(f);
+    return flags_flush(f) ? -1 : result;
+}
+
+/* Has the stream wait for receives that it does not hold, since the wait for others moved them on another one. */
+static int await_moved(const struct flags *f, struct channel *const channels[], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (channels[i]->arrived && event_await(channels[i]->arrived, f->stream)) return -1;
+    return 0;
+}
+
+/* Notes receives as moved, or as lost: the wait for them will say so. Returns false if one was lost before. */
+static bool note_moved(const struct flags *f, struct channel *const channels[], int n, bool lost)
+{
+    bool good = true;
+    for (int i = 0; i < n; i++) {
+        struct channel *c = channels[i];
+        if (!moves(c)) {
+            good &= !c->failed;
+            continue;
+        }
+        c->moved = true, c->failed = lost;
+        if (c->early && !c->captured && !event_record(&c->arrived, f->stream)) c->arrived = NULL, c->failed = true;
+    }
+    return good;
 }
 
 /* Enqueues by the fewest kernels that can: one that waits, moves and answers, for short messages; one that waits, then
- * one that moves and answers; or one that waits, those that move, and one that answers. */
+ * one that moves and answers; or one that waits, those that move, and one that answers. Where a kernel is refused the
+ * others are tried, and in the end the driver answers: partners must not wait for ever. */
 static int wait_entered(struct flags *f, struct channel *const channels[], int n)
 {
+    if (await_moved(f, channels, n)) return -1;
     int result = exchange(f, channels, n, true);
-    if (result > 0) {
-        result = await_receives(f, channels, n);
-        if (!result) result = exchange(f, channels, n, false);
-        if (result > 0) result = move_then_answer(f, channels, n);
+    if (result) {
+        if (await_receives(f, channels, n)) return -1;
+        result = exchange(f, channels, n, false);
+        if (result) result = move_then_answer(f, channels, n);
     }
-    for (int i = 0; i < n; i++) {
-        if (moves(channels[i])) channels[i]->moved = true;
-        if (channels[i]->failed) result = -1, channels[i]->failed = false;
-    }
+    if (!note_moved(f, channels, n, result != 0)) result = -1;
     if (!result) all_told(channels, n);
     return result;
 }
@@ -366,12 +389,14 @@ int channels_start(struct channel *const channels[], int n, CUstream stream, boo
     for (int i = 0; i < n && !result; i++) {
         struct channel *c = channels[i];
         c->untold = together && !c->nothing && c->call.sends;
-        c->stream = stream, c->captured = captured, c->message = c->post ? MESSAGE_POSTED : MESSAGE_STARTED;
+        c->stream = stream, c->thread = pthread_self(), c->captured = captured;
+        c->message = c->post ? MESSAGE_POSTED : MESSAGE_STARTED;
     }
     return result;
 }
 
-int channels_wait(struct channel *const channels[], int n, CUstream stream)
+int channels_wait(struct channel *const channels[], int n, int others, CUstream stream)
 {
+    for (int i = 0; i < others; i++) channels[i]->early = true;
     return enqueue(wait_entered, posts_wait, channels, n, stream);
 }

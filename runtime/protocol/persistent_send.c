@@ -14,6 +14,7 @@
 struct persistent_send {
     struct peer *peer;   /* NULL: the message goes in chunks */
     int way;   /* of the chunks (pipeline_send_way) */
+    int world;   /* the receiver in MPI_COMM_WORLD, for the statistics: the communicator may go before the request */
     struct typed_buffer *tbuf;   /* the buffer, without a transport */
     struct ipc_export allocation;   /* of the buffer, at the last start */
     bool synchronous;   /* each start ends only after the match */
@@ -74,7 +75,7 @@ bool persistent_send_plan_pipelined(struct persistent_send *s, const struct mess
 struct persistent_send *persistent_send_new(const struct message *m)
 {
     struct persistent_send *s = calloc(1, sizeof *s);
-    if (s) s->synchronous = m->synchronous;
+    if (s) s->synchronous = m->synchronous, s->world = world_rank(m->comm, m->peer);
     if (s && !(s->tbuf = typed_buffer_new(m->layout, m->where.device, m->buf, m->count))) free(s), s = NULL;
     return s;
 }
@@ -103,9 +104,9 @@ const struct rts *persistent_send_rts(const struct persistent_send *s)
     return &s->rts;
 }
 
-int64_t persistent_send_bytes(const struct persistent_send *s)
+void persistent_send_count(const struct persistent_send *s)
 {
-    return s->tbuf->bytes;
+    if (stats_sent) stats_add_sent_to(s->world, s->tbuf->bytes);
 }
 
 /* Writes the payload to a file. Earlier sends hold all slots, and no start may wait for a receiver. */

@@ -18,8 +18,8 @@ bool persistent_send_plan_pipelined(struct persistent_send *s, const struct mess
 /* Returns the RTS header that the MPI's persistent request sends; each start writes it anew. */
 const struct rts *persistent_send_rts(const struct persistent_send *s);
 int persistent_send_rts_count(const struct persistent_send *s, MPI_Datatype *type);
-/* Returns the packed bytes of each start. */
-int64_t persistent_send_bytes(const struct persistent_send *s);
+/* Counts a start for the statistics. */
+void persistent_send_count(const struct persistent_send *s);
 /* Starts the send, and returns it: the caller ends it. Returns NULL if the memory can't be sent so any more. All sends
  * of one call share `site`. */
 struct rndv_send *persistent_send_start(struct persistent_send *s, struct rndv_send_site *site);
