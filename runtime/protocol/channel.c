@@ -144,11 +144,25 @@ static void count(const struct channel *c)
     typed_buffer_stats(&p, "stream", bytes, 0);
 }
 
+void channels_note_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n; i++) {
+        struct channel *c = channels[i];
+        c->untold = together && !c->nothing && c->call.sends;
+        c->stream = stream, c->thread = pthread_self(), c->captured = captured;
+        c->message = c->post ? MESSAGE_POSTED : MESSAGE_STARTED;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void channel_drop_message(struct channel *c)
 {
     arrived_end(c);
+    pthread_mutex_lock(&lock);
     c->moved = c->early = c->failed = c->untold = false;
     c->message = MESSAGE_NONE;
+    pthread_mutex_unlock(&lock);
 }
 
 void channel_end_message(struct channel *c)

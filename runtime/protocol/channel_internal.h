@@ -103,6 +103,8 @@ int channel_pack_first(struct channel *c);
 /* Moves the first message of a receive, on a stream of stridec's own, and tells the sender. Waits. Where it can't, the
  * wait for the message fails, and the sender goes on all the same. */
 void channel_move_first(struct channel *c);
+/* Notes that messages have been started: other threads look for receives to move (channels_started). */
+void channels_note_start(struct channel *const channels[], int n, CUstream stream, bool captured, bool together);
 /* Frees the buffers of a channel's moves. */
 void channel_moves_end(struct channel *c);
 

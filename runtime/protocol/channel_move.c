@@ -386,12 +386,7 @@ int channels_start(struct channel *const channels[], int n, CUstream stream, boo
     bool some = !together;
     for (int i = 0; i < n; i++) some |= packs(channels[i]);
     int result = some ? enqueue(together ? pack_entered : start_entered, posts_start, channels, n, stream) : 0;
-    for (int i = 0; i < n && !result; i++) {
-        struct channel *c = channels[i];
-        c->untold = together && !c->nothing && c->call.sends;
-        c->stream = stream, c->thread = pthread_self(), c->captured = captured;
-        c->message = c->post ? MESSAGE_POSTED : MESSAGE_STARTED;
-    }
+    if (!result) channels_note_start(channels, n, stream, captured, together);
     return result;
 }
 
