@@ -169,6 +169,7 @@ static bool own_make(int rank, bool armed)
 {
     char name[128], made[136];
     struct flock l = whole(F_WRLCK);
+    struct stat s = {0};
     const char *why;
     file_name(name, rank);
     snprintf(made, sizeof made, "%s.new", name);
@@ -179,7 +180,8 @@ static bool own_make(int rank, bool armed)
         return false;
     }
     bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
-    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
+    own.file = whole_file && !fstat(own.fd, &s) && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
+    own.device = s.st_dev, own.number = s.st_ino;
     struct node_file *f = own.file;
     atomic_store(&slots, 0);
     if (!f || !allocate_ends() || !node_slots_grow() ||
@@ -341,9 +343,7 @@ static struct peer *find(int rank, bool surely)
     if (p) return p;
     pthread_mutex_lock(&lock);
     uint32_t *left = &patience[2 * rank], *next = left + 1;
-    if (peers[rank]) {
-        p = peers[rank];
-    } else if (due(left, next) || surely) {
+    if (!(p = peers[rank]) && (due(left, next) || surely)) {
         p = peer_open(rank);
         __atomic_store_n(&peers[rank], p, __ATOMIC_RELEASE);
     }
@@ -381,11 +381,13 @@ bool node_all_armed(MPI_Comm comm)
     return all;
 }
 
-/* Returns true if fd is still the peer's file. */
+/* Returns true if fd is still the peer's file. Notes one that was cut: what is left of its last page reads as zeros. */
 static bool is_open(const struct peer *p)
 {
     struct stat s;
-    return !fstat(p->fd, &s) && s.st_dev == p->device && s.st_ino == p->number;
+    if (fstat(p->fd, &s) || s.st_dev != p->device || s.st_ino != p->number) return false;
+    if (s.st_size != (off_t)file_bytes(world_size)) atomic_store(&(p->self ? &own : peers[p->rank])->lost, true);
+    return true;
 }
 
 /* Withdraws the peer's access, so that it sends by the MPI alone. */
@@ -400,9 +402,10 @@ static void withdraw(struct peer *p)
 bool node_gone(const struct peer *p)
 {
     struct flock l = whole(F_WRLCK);
-    if (p->self) return false;
+    bool open = is_open(p);
+    if (p->self) return p->lost;
     if (p->lost) return withdraw(peers[p->rank]), true;
-    return is_open(p) && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+    return open && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
 }
 
 bool node_lost(void)

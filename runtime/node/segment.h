@@ -172,7 +172,7 @@ bool node_starting(void);
 bool node_all_armed(MPI_Comm comm);
 /* Returns a rank as a peer; looks for its file even if earlier checks failed. */
 struct peer *node_peer_now(MPI_Comm comm, int rank);
-/* Returns true if the process has ended or its file was truncated: nothing more comes from it. */
+/* Returns true if the process has ended or its file was truncated, the own one too: nothing more comes from it. */
 bool node_gone(const struct peer *p);
 /* Returns true if the own file was truncated: peers may not see what this process writes. */
 bool node_lost(void);

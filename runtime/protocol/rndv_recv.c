@@ -120,10 +120,12 @@ static bool open_for(struct rndv_get *p, struct opened *last, uint64_t *address)
     return p->import != NULL;
 }
 
-/* Describes the sender's memory; the caller has entered the device. Returns false if it can't be opened. */
+/* Describes the sender's memory; the caller has entered the device. Returns false if it can't be opened, or if the slot
+ * may have been read as zeros. */
 static bool side_from(struct rndv_get *p, struct opened *last, struct typed_copy_side *from)
 {
-    return job_side_from(p->peer, p->slot, &p->layout, from) && open_for(p, last, &from->user);
+    bool opened = job_side_from(p->peer, p->slot, &p->layout, from) && open_for(p, last, &from->user);
+    return opened && !atomic_load(&p->peer->lost);
 }
 
 /* Describes the receiver's memory, a bounce buffer where needed. Returns false without memory. */
@@ -420,6 +422,13 @@ static void begin(struct rndv_recvs *ps, struct rndv_get *p)
     if (p->slot->next) begin_parts(ps, p);
 }
 
+/* Returns true if the sender has kept its buffer until now: one whose file was truncated may have given it up. */
+static bool was_kept(const struct rndv_get *p)
+{
+    atomic_load(&p->slot->state);   /* finds a truncated file */
+    return !atomic_load(&p->peer->lost);
+}
+
 /* Ends a receive, or does all of it off the GPU. Closes the sender's memory before the slot is DONE: from then on the
  * sender may free that memory and reuse the address. */
 static bool rndv_recv_rest(struct rndv_get *p)
@@ -428,6 +437,7 @@ static bool rndv_recv_rest(struct rndv_get *p)
     if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
     bool file = !p->slot || p->slot->memory == SLOT_FILE, host = file || p->slot->memory != SLOT_DEVICE;
     bool ok = file ? read_file(p) : host ? from_host(p) : p->done;
+    if (ok && !file) ok = was_kept(p);
     p->done = ok && !file;
     if (ok && p->bounce) ok = host_scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && via_bounce(to)) ok = typed_buffer_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;

@@ -251,7 +251,7 @@ static bool in_vain(const struct peer *p)
 /* Returns false if the receiver will not come: its process has ended or is in MPI_Finalize, or it can't be told. */
 static bool pulse(const struct rndv_send *o)
 {
-    if (node_lost()) {
+    if (node_gone(node_self())) {
         log_once(LOG_ERROR, "node lost",
                  "a file of this process in /dev/shm was cut: what it had under way is lost");
         return false;
@@ -364,7 +364,7 @@ void rndv_send_poll(void)
  * yet. Sets DONE if the receiver will not come. */
 static void linger(struct rndv_send *o, unsigned spins)
 {
-    if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) retire(o);
+    if (o && spins % SPINS_PER_CHECK == 0 && (node_gone(node_self()) || in_vain(o->peer))) retire(o);
     comm_backoff(MPI_COMM_WORLD, spins);
 }
 

@@ -22,7 +22,8 @@ void rts_short_refuse(void)
     int64_t least = RTS_SHORT_MIN, look = RTS_SHORT_MIN;
     if (rts_least() > least) return;
     atomic_store(&node_own()->takes_short, 0);
-    if (!atomic_load(&node_own()->short_msgs) && atomic_compare_exchange_strong(&rts_least_now, &least, RNDV_MIN))
+    bool none = !atomic_load(&node_own()->short_msgs) && !node_lost();   /* a truncated file says 0 */
+    if (none && atomic_compare_exchange_strong(&rts_least_now, &least, RNDV_MIN))
         atomic_compare_exchange_strong(&rts_check_least, &look, RNDV_MIN);
 }
 

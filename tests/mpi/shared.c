@@ -8,6 +8,8 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut rooms
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut meanwhile
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut packing
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut posted
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 1 --host cut posted
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 cut
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host space
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host limits
@@ -272,6 +274,8 @@ static void become_stranger(char **argv)
  * Files that are cut.
  */
 
+#define PARTLY 4500   /* bytes that are left: the first slots lie behind, in the same page */
+
 static char victim[2][256];
 static atomic_int go;
 
@@ -313,6 +317,27 @@ static void cut(const char *what)
     dup2(before, STDERR_FILENO);
     note("%d calls of rank 0 failed", failed);
     report("messages after a file was cut: %s", what);
+}
+
+/* A posted message whose sender, the last rank, has its file cut before rank 0 receives: an error, and no wait for ever. */
+static void cut_posted(void)
+{
+    MPI_Request sent = MPI_REQUEST_NULL;
+    int number = 0, last = num_ranks - 1, failed = 0, all = 0;
+    if (last) exchanges(DOUBLES, &number);
+    expect(name_of(victim[0], last, ""), "rank %d has no file", last);
+    listen();
+    if (my_rank == last) MPI_Isend(out, DOUBLES / ELEMENT, spaced, 0, TAG, MPI_COMM_WORLD, &sent);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (my_rank == 0 && truncate(victim[0], last ? PARTLY : 0)) fail("%s can't be cut", victim[0]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (my_rank == 0)
+        failed += MPI_Recv(in, DOUBLES / ELEMENT, spaced, last, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+    failed += MPI_Wait(&sent, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+    MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(all > 0, "neither call failed");
+    dup2(before, STDERR_FILENO);
+    report("a file is cut before what it tells of is received");
 }
 
 static size_t out_bytes;
@@ -495,6 +520,7 @@ int main(int argc, char **argv)
     }
     if (takes) taken();
     if (!strcmp(mode, "cut") && !strcmp(what, "packing")) cut_packing();
+    else if (!strcmp(mode, "cut") && !strcmp(what, "posted")) cut_posted();
     else if (!strcmp(mode, "cut")) cut(what);
     if (!strcmp(mode, "space")) space();
     if (!strcmp(mode, "sweeps")) sweeps();

@@ -2,6 +2,7 @@
  * may write to. Files of other users are tried as root alone. */
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/base/file.h"
+#include "../../runtime/base/thread.h"
 #include "../../runtime/node/sigbus_guard.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -371,6 +372,25 @@ static bool cut(void)
     return right;
 }
 
+static void *reads_zeros(void *memory)
+{
+    return is(memory, 0) ? memory : NULL;
+}
+
+/* The library's own threads meet such files, too. */
+static bool by_thread(void)
+{
+    static atomic_bool lost;
+    const char *why;
+    pthread_t thread;
+    void *read = NULL;
+    int fd = file_make(path_of("other"), &why);
+    char *memory = fd < 0 || ftruncate(fd, BYTES) ? NULL : sigbus_guard_map(fd, BYTES, PROT_READ, 0, &lost);
+    if (!memory || ftruncate(fd, 0) || thread_start(&thread, 0, reads_zeros, memory)) return false;
+    pthread_join(thread, &read);
+    return read == memory && lost;
+}
+
 static volatile sig_atomic_t handed;
 static char *unguarded;
 
@@ -398,6 +418,7 @@ static void cut_files(void **state)
     (void)state;
     const char *const none[] = {NULL};
     in_child(false, none, cut);
+    in_child(false, none, by_thread);
     in_child(false, none, others);
 }
 
