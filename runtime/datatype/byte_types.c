@@ -8,7 +8,7 @@ static int write_tree(const struct tree *t, MPI_Datatype *out);
 
 static int write_dense(const struct tree *t, MPI_Datatype *out)
 {
-    return PMPI_Type_contiguous((int)t->count, MPI_BYTE, out);
+    return type_of_bytes(t->count, MPI_BYTE, out);
 }
 
 static int write_stride(const struct tree *t, MPI_Datatype *out)
@@ -73,7 +73,7 @@ static int write_tree(const struct tree *t, MPI_Datatype *out)
 {
     MPI_Datatype body;
     MPI_Aint off = (MPI_Aint)t->off;
-    if (t->count > INT_MAX) return MPI_ERR_COUNT;
+    if (t->kind != TREE_DENSE && t->count > INT_MAX) return MPI_ERR_COUNT;
     int rc = writers[t->kind](t, &body);
     if (rc != MPI_SUCCESS || off == 0) return *out = body, rc;
     rc = PMPI_Type_create_hindexed_block(1, 1, &off, body, out);

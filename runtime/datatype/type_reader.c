@@ -175,6 +175,7 @@ static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reas
 /* State of one call of read_type. */
 struct reading {
     int left;
+    int depth;         /* of the type that is being read, within the first one */
     MPI_Count grain;   /* bytes of each basic element; 0: none so far; -1: they differ */
     MPI_Datatype basic;   /* their named type; MPI_DATATYPE_NULL: none so far, or they differ */
     bool named;           /* the type read last is a named one */
@@ -204,6 +205,7 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
 /* Limit of reads; types that need more are left to the MPI. Open MPI returns copies of inner types, so equal ones look
  * different: types nested n deep with two inner types each need 2^n reads. */
 #define READS_MAX (1 << 22)
+#define DEPTH_MAX 512   /* a level takes some 300 bytes of the stack */
 
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
 
@@ -217,9 +219,10 @@ struct inner {
 };
 struct inners {
     struct inner known[PLACES];
-    struct type **old, **owned;   /* one for each handle; those that were read */
+    struct type **owned;          /* those that were read */
     int n;                        /* that are owned */
     bool derived;                 /* some are derived */
+    struct type *old[];           /* one for each handle; `owned` lies behind */
 };
 
 static unsigned place_of(MPI_Datatype handle)
@@ -247,6 +250,13 @@ static struct type *inner_type(struct inners *in, MPI_Datatype handle, struct re
     return in->owned[in->n++] = t;
 }
 
+static struct inners *inners_new(int handles)
+{
+    struct inners *in = calloc(1, sizeof *in + 2 * (size_t)handles * sizeof *in->old);
+    if (in) in->owned = in->old + handles;
+    return in;
+}
+
 /* Frees the types, and the handles that are not predefined. */
 static void inners_free(struct inners *in, struct contents *c, bool all_read)
 {
@@ -255,26 +265,26 @@ static void inners_free(struct inners *in, struct contents *c, bool all_read)
         const struct inner *e = inner_find(in, c->types[i]);
         if (!e || !e->named) contents_free_handle(&c->types[i]);
     }
+    free(in);
 }
 
 static struct type *read_derived(MPI_Datatype datatype, struct contents *c, struct reading *r, struct reason *why)
 {
-    struct inners in = {.n = 0};
     struct type *t = NULL;
     reader *read = find_reader(c->combiner);
     if (!read) {
         snprintf(why->text, sizeof why->text, "combiner %d has no reader", c->combiner);
         return NULL;
     }
-    in.old = malloc(((size_t)c->ntypes + 1) * sizeof(struct type *));
-    in.owned = malloc(((size_t)c->ntypes + 1) * sizeof(struct type *));
-    if (in.old && in.owned && contents_read(datatype, c)) {
+    struct inners *in = inners_new(c->ntypes);
+    if (in && contents_read(datatype, c)) {
         int n = 0;
-        while (n < c->ntypes && (in.old[n] = inner_type(&in, c->types[n], r, why))) n++;
-        if (n == c->ntypes) t = read(c, in.old, why);
-        inners_free(&in, c, n == c->ntypes);
+        while (n < c->ntypes && (in->old[n] = inner_type(in, c->types[n], r, why))) n++;
+        if (n == c->ntypes) t = read(c, in->old, why);
+        inners_free(in, c, n == c->ntypes);
+    } else {
+        free(in);
     }
-    free(in.old), free(in.owned);
     contents_free(c);
     return trust_mpi(datatype, t, why);
 }
@@ -288,8 +298,10 @@ static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct r
         snprintf(why->text, sizeof why->text, "the MPI does not tell how the type was made");
     else if (contents_named(c.combiner))
         t = read_named(datatype, r, why);
+    else if (r->depth == DEPTH_MAX)
+        snprintf(why->text, sizeof why->text, "types are nested more than %d deep", DEPTH_MAX);
     else if (r->left-- > 0)
-        t = read_derived(datatype, &c, r, why);
+        r->depth++, t = read_derived(datatype, &c, r, why), r->depth--;
     else
         snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
     r->named = contents_named(c.combiner);

@@ -2,6 +2,7 @@
  * parts of distributed arrays. Random types are in test_fuzz.c. Runs as a single process. */
 #include <dlfcn.h>
 #include <mpi.h>
+#include <pthread.h>
 
 #include "../../runtime/datatype/byte_types.h"
 #include "../../runtime/datatype/type_reader.h"
@@ -178,6 +179,37 @@ static void deep(void **state)
     tree_unref(c), type_free(t), MPI_Type_free(&m);
 }
 
+static void *reads_deep(void *type)
+{
+    int64_t grain;
+    return read_type(*(MPI_Datatype *)type, &grain, NULL, &why);
+}
+
+/* Types within types without end: read by a thread of little stack, or not, but none ends the process. */
+static void too_deep(void **state)
+{
+    MPI_Datatype m, next;
+    pthread_attr_t little;
+    (void)state;
+    pthread_attr_init(&little), pthread_attr_setstacksize(&little, 256 << 10);
+    MPI_Type_contiguous(1, MPI_INT, &m);
+    for (int levels = 1; levels <= 2000; levels++) {
+        pthread_t thread;
+        void *read = NULL;
+        if (levels == 500 || levels == 2000) {
+            assert_int_equal(pthread_create(&thread, &little, reads_deep, &m), 0);
+            pthread_join(thread, &read);
+            assert_true((read != NULL) == (levels == 500));
+        }
+        if (read) type_free(read);
+        MPI_Type_create_hvector(1, 1, 0, m, &next);
+        replace(&m, next);
+    }
+    assert_string_equal(why.text, "types are nested more than 512 deep");
+    MPI_Type_free(&m);
+    pthread_attr_destroy(&little);
+}
+
 /* Spans past 2^32 and packed sizes past 2^31, by counts that are ints. */
 static void large(void **state)
 {
@@ -210,7 +242,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(struct_of_few_types),
                                        cmocka_unit_test(grains), cmocka_unit_test(f90_types),
-                                       cmocka_unit_test(markers), cmocka_unit_test(deep),   cmocka_unit_test(large),
+                                       cmocka_unit_test(markers), cmocka_unit_test(deep), cmocka_unit_test(too_deep),  cmocka_unit_test(large),
                                        cmocka_unit_test(packed_bytes)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
