@@ -196,10 +196,10 @@ static void too_deep(void **state)
     for (int levels = 1; levels <= 2000; levels++) {
         pthread_t thread;
         void *read = NULL;
-        if (levels == 500 || levels == 2000) {
+        if (levels == 200 || levels == 2000) {
             assert_int_equal(pthread_create(&thread, &little, reads_deep, &m), 0);
             pthread_join(thread, &read);
-            assert_true((read != NULL) == (levels == 500));
+            assert_true((read != NULL) == (levels == 200));
         }
         if (read) type_free(read);
         MPI_Type_create_hvector(1, 1, 0, m, &next);
