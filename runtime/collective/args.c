@@ -103,8 +103,7 @@ static bool significant(const struct arg *p, const struct group *g)
 /* Returns true if the MPI may leave a part of the output unwritten; that part must keep its content. */
 static bool keeps_content(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    return ((o->how == ARGS_STAGED || o->file) && p->flags & ARG_PARTIAL) || (p->flags & ARG_AFTER && g->rank == 0) ||
-           (!args_lists(p) && any_proc_null(o, p, g));
+    return ((o->how == ARGS_STAGED || o->file) && p->flags & ARG_PARTIAL) || (!args_lists(p) && any_proc_null(o, p, g));
 }
 
 /* Resolves at this rank what depends on root and MPI_IN_PLACE: direction and count. */
@@ -115,6 +114,7 @@ static void resolve_flags(struct args_set *o, const struct group *g)
     for (int i = 0; i < o->n; i++) {
         struct arg *p = &o->of[i];
         if (p->flags & ARG_BCAST) p->flags &= g->root ? ~ARG_OUT : ~ARG_IN;
+        if (p->flags & ARG_AFTER && g->rank == 0 && !in_place) p->flags &= ~ARG_OUT;   /* not significant there */
         if (p->flags & ARG_OUT && (in_place || keeps_content(o, p, g))) p->flags |= ARG_IN;
         if (p->flags & ARG_MINE && in_place) p->flags += (p->counts ? ARG_SUM : ARG_GROUP) - ARG_MINE;
     }

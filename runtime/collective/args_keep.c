@@ -86,13 +86,14 @@ static int reads_unpack(const struct rma_op *last)
     return failed ? -1 : n;
 }
 
-/* Returns true if other threads unpack some. What this one does, its error handler may have called from. */
+/* Returns true if other threads unpack some: where nobody does by now, its call has not returned. What this one does,
+ * its error handler may have called from. */
 static bool reads_begun(const struct rma_op *last)
 {
     bool any = false;
     pthread_mutex_lock(&reads_lock);
     for (const struct args_set *o = reads; o && !any; o = o->next_read)
-        any = completed_by(o, last) && o->reader != &self;
+        any = completed_by(o, last) && o->reader && o->reader != &self;
     pthread_mutex_unlock(&reads_lock);
     return any;
 }

@@ -340,6 +340,6 @@ int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool per
     d->persistent = persistent;
     if (persistent) neighbor_keep_types(&d->x.e->in), neighbor_keep_types(&d->x.e->out);
     else post(d);
-    record_add_of(*request, &ops, d, MPI_COMM_NULL, persistent);
+    record_add_of(*request, &ops, d, o->comm, persistent);
     return MPI_SUCCESS;
 }

@@ -171,10 +171,12 @@ static MPI_Comm own_comm(MPI_Comm comm)
     return own;
 }
 
+/* Open MPI tells of tags on MPI_COMM_WORLD and its copies alone. */
 static int tag_count(MPI_Comm comm)
 {
     int *most = NULL, found = 0;
-    PMPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found);
+    if (PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found) != MPI_SUCCESS || !found)
+        PMPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found);
     return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
 }
 

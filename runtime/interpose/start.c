@@ -12,20 +12,22 @@
 static int start(struct starts *s, int count, const MPI_Request requests[])
 {
     bool ok = true;
+    const struct record *last = NULL;
     for (int i = 0; i < count; i++)
         if (channel_is_bound(requests[i]) || neighbor_stream_started(requests[i]))
             return raise_error(MPI_COMM_WORLD, MPI_ERR_REQUEST, "a request of stridec_start_on");
     for (int i = 0; i < count && ok; i++) {
         struct record *r = record_take(requests[i]);
-        if (r) ok = record_start(s, r);
+        if (r) ok = record_start(s, r), last = r;
     }
     if (record_started(s, ok)) return MPI_SUCCESS;
-    return raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a persistent request can't be started");
+    return record_raise(last, MPI_ERR_OTHER, "a persistent request can't be started");
 }
 
 static int feed(struct starts *s)
 {
-    return record_feed(s) ? MPI_SUCCESS : raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "packing on the GPU failed");
+    const struct record *failed = record_feed(s);
+    return failed ? record_raise(failed, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
 }
 
 static void stop_all(int count, const MPI_Request requests[])

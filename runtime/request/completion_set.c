@@ -99,13 +99,15 @@ bool completion_set_truncated(int error)
     return class_of(error) == MPI_ERR_TRUNCATE;
 }
 
-/* Ends the completion of a call on an array: a truncated message is reported by its status. */
+/* Ends the completion of a call on an array: an error that a status tells of is reported so. */
 static int end_array(struct completion *c, struct completion_set *f, int n, int rc)
 {
-    int ours = completion_end(c);
-    if (rc != MPI_SUCCESS || !completion_set_truncated(ours)) return rc == MPI_SUCCESS ? ours : rc;
+    int ours = completion_end(c), class = class_of(ours);
+    bool told = false;
+    for (int i = 0; i < n && ours != MPI_SUCCESS; i++) told |= class_of(f->statuses[i].MPI_ERROR) == class;
+    if (rc != MPI_SUCCESS || !told) return rc == MPI_SUCCESS ? ours : rc;
     for (int i = 0; i < n; i++)
-        if (!completion_set_truncated(f->statuses[i].MPI_ERROR)) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
+        if (class_of(f->statuses[i].MPI_ERROR) != class) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
     return MPI_ERR_IN_STATUS;
 }
 

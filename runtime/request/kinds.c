@@ -150,10 +150,11 @@ static void operation_unpacked(struct record *r)
 static void stepped_complete(struct completion *c, struct record *r, MPI_Status *status, int error)
 {
     const char *what;
-    (void)status, (void)error;
+    (void)error;
     if (r->state == RECORD_SEEN) return;
     int rc = r->ops->end(r->of, &what);
-    if (c->rc == MPI_SUCCESS) c->rc = what ? raise_error(MPI_COMM_WORLD, rc, what) : rc;
+    status->MPI_ERROR = rc;   /* for calls on arrays */
+    if (c->rc == MPI_SUCCESS) c->rc = what ? record_raise(r, rc, what) : rc;
 }
 
 static bool stepped_step(struct record *r)

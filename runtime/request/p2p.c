@@ -48,7 +48,8 @@ int p2p_isend_end(struct send_op *op, int rc, MPI_Comm comm, MPI_Request *reques
 {
     if (rc != MPI_SUCCESS) return op->protocol->abort(op), rc;
     if (op->rndv)
-        return record_add_rndv(request, op->rndv) ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : rc;
+        return record_add_rndv(request, op->rndv, comm)
+                   ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : rc;
     if (op->pipelined) return continue_pipelined(op->pipelined, comm, *request);
     mpi_bytes_free(&op->as);
     p2p_sent(*request, op->packed);

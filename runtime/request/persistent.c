@@ -51,16 +51,16 @@ void record_stop(struct record *r)
     record_unhold(r);
 }
 
-bool record_feed(struct starts *s)
+const struct record *record_feed(struct starts *s)
 {
-    bool ok = true;
+    const struct record *failed = NULL;
     for (struct record *r = s->first; r; r = r->next) {
         if (r->kind != &kind_pipelined) continue;
-        if (pipeline_send_feed(r->pipelined)) ok = false;
+        if (pipeline_send_feed(r->pipelined)) failed = r;
         pipeline_send_leave(r->pipelined);
         r->kind = &kind_operation;
     }
-    return ok;
+    return failed;
 }
 
 bool record_started(struct starts *s, bool ok)

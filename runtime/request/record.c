@@ -175,19 +175,30 @@ static bool make_unique(MPI_Request *request)
     return true;
 }
 
-int record_add_rndv(MPI_Request *request, struct rndv_send *o)
+int record_add_rndv(MPI_Request *request, struct rndv_send *o, MPI_Comm comm)
 {
     if (rndv_send_feed(o) || !make_unique(request)) return rndv_send_end(o);
     spinlock_count(&record_rndvs, 1);
     struct record *r = record_new(*request, &kind_rndv);
-    r->rndv = o;
+    r->rndv = o, r->error_comm = error_comm_of(comm);
     record_keep(r);
     return 0;
 }
 
 /* ---- questions ---- */
 
-/* Asks about the record of a request, which stays in the table. */
+/* Looks at a record in the table: a completion in another thread would miss one that was taken (MPI_Cancel). */
+static bool look(MPI_Request request, bool (*is)(const struct record *))
+{
+    struct record *r = NULL;
+    spinlock_enter(&lock);
+    HASH_FIND(hh, records, &request, sizeof request, r);
+    bool so = r && is(r);
+    spinlock_leave(&lock);
+    return so;
+}
+
+/* Asks about a record that only the caller may complete meanwhile. */
 static bool ask(MPI_Request request, bool (*is)(struct record *))
 {
     struct record *r = record_take(request);
@@ -211,14 +222,14 @@ bool record_step(MPI_Request request)
     return !record_any_steps() || ask(request, record_step_taken);
 }
 
-static bool has_steps(struct record *r)
+static bool has_steps(const struct record *r)
 {
-    return r && r->kind->step;
+    return r->kind->step;
 }
 
 bool record_has_steps(MPI_Request request)
 {
-    return record_any_steps() && ask(request, has_steps);
+    return record_any_steps() && look(request, has_steps);
 }
 
 void *record_object(MPI_Request request, const struct request_ops *ops)
@@ -244,14 +255,14 @@ bool record_waits(MPI_Request request)
     return record_any_rndv() && ask(request, record_waits_taken);
 }
 
-static bool is_held(struct record *r)
+static bool is_held(const struct record *r)
 {
-    return r && r->held;
+    return r->held;
 }
 
 bool record_held(MPI_Request request)
 {
-    return atomic_load_explicit(&record_helds, memory_order_relaxed) && ask(request, is_held);
+    return atomic_load_explicit(&record_helds, memory_order_relaxed) && look(request, is_held);
 }
 
 static bool is_transient(struct record *r)

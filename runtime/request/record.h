@@ -57,7 +57,7 @@ void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_C
 void record_add_probed(MPI_Request request, struct typed_buffer *p, const struct probed_at *at);
 /* Adds a rendezvous send, which completes when the RTS is sent and the buffer is free. *request may change. Returns 0,
  * or -1 if rndv_send_end failed. */
-int record_add_rndv(MPI_Request *request, struct rndv_send *o);
+int record_add_rndv(MPI_Request *request, struct rndv_send *o, MPI_Comm comm);
 /* Adds a pipelined send: holds its RTS until the request completes. The caller still leaves o. */
 void record_add_pipelined(MPI_Request request, struct pipeline_send *o);
 
@@ -120,8 +120,10 @@ bool record_start(struct starts *s, struct record *r);
 /* Waits for the packing and keeps the records. `ok`: nothing failed before. Returns false if the requests can't be
  * started: all starts are taken back. */
 bool record_started(struct starts *s, bool ok);
-/* Sends the chunks, after the MPI has started the requests. Returns false on failure; the receivers are told. */
-bool record_feed(struct starts *s);
+/* Sends the chunks, after the MPI has started the requests. Returns one that has failed, or NULL; receivers hear it. */
+const struct record *record_feed(struct starts *s);
+/* Raises an error of a request. Returns its code. */
+int record_raise(const struct record *r, int code, const char *what);
 /* Takes the start of a persistent request back. */
 void record_stop(struct record *r);
 

@@ -76,8 +76,6 @@ extern atomic_int record_rndvs, record_helds;   /* records of the kind rndv; rec
 struct record *record_new(MPI_Request request, const struct record_kind *kind);
 void record_free(struct record *r);
 
-/* Raises an error of a request. Returns its code. */
-int record_raise(const struct record *r, int code, const char *what);
 /* Returns true if the status tells how many bytes came. */
 bool record_receives(const struct record *r);
 /* Forgets a message that was here. */

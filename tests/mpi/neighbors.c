@@ -13,6 +13,7 @@
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 3
  */
 #include "jobs.h"
+#include "persistent.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,11 +167,51 @@ static void many_grids(void)
     report("many grids");
 }
 
+/* Two persistent exchanges, of which one is made long after the other, and which ranks start in different orders. */
+static void many_requests(void)
+{
+#if HAVE_PERSISTENT
+    enum { MANY = 495 };   /* as many as have tags of their own among the 32768 that any MPI has */
+    MPI_Request q[2];
+    MPI_Comm ring;
+    struct layout l;
+    struct buf in[2], out[2];
+    int wrong = 0;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &(int){1}, 0, &ring);
+    layout_number(&l, 1, 30);
+    for (int i = 0; i < 2; i++) {
+        buf_make(&in[i], MEM_DEVICE, &l, 0, 5), buf_make(&out[i], MEM_DEVICE, &l, 0, (uint64_t)(100 * i + my_rank));
+        PERSISTENT_INIT(Neighbor_alltoall, &q[i], out[i].origin, l.count / 2, l.type, in[i].origin, l.count / 2, l.type, ring);
+        for (int k = 0; k < MANY - 1 && !i; k++) {
+            MPI_Request other;
+            PERSISTENT_INIT(Neighbor_alltoall, &other, out[i].origin, 1, l.type, in[i].origin, 1, l.type, ring);
+            MPI_Request_free(&other);
+        }
+    }
+    for (int i = 0; i < 2; i++) MPI_Start(&q[my_rank % 2 ? 1 - i : i]);
+    MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 2; i++) {
+        int half = l.bytes / 2;
+        unsigned char *all = layout_packed(&l, (uint64_t)(100 * i + (my_rank ^ 1))), *turned = malloc((size_t)l.bytes);
+        memcpy(turned, all + half, (size_t)half), memcpy(turned + half, all, (size_t)half);
+        buf_expect(&in[i], &l, turned, l.bytes);
+        wrong += !buf_check(&in[i], i ? "the later one" : "the first one");
+        free(all), free(turned);
+        MPI_Request_free(&q[i]), buf_free(&in[i]), buf_free(&out[i]);
+    }
+    expect_equal(wrong, 0, "wrong exchanges");
+    layout_free(&l);
+    MPI_Comm_free(&ring);
+    report("many persistent requests");
+#endif
+}
+
 int main(int argc, char **argv)
 {
     if (!strcmp(argv[argc - 1], "many")) {
         check_start(&argc, &argv, -1);
         many_grids();
+        many_requests();
         return check_finish();
     }
     bool alone = !strcmp(argv[argc - 1], "behind");

@@ -169,6 +169,29 @@ static void between_groups(void)
     MPI_Comm_free(&inter);
 }
 
+/* The first rank's output has no meaning: it may be shorter, and what others write there meanwhile stays. */
+static void first_of_exscan(void)
+{
+    enum { INTS = 1000, LENT = 10 };
+    for (enum form form = BLOCKING; form <= NONBLOCKING; form++) {
+        int ones[INTS], sums[INTS], lent[LENT], wrong = 0, first = my_rank == 0, n = first ? LENT : INTS;
+        MPI_Request q;
+        for (int i = 0; i < INTS; i++) ones[i] = 1, sums[i] = -1;
+        for (int i = 0; i < LENT; i++) lent[i] = 7;
+        int *in = mem_alloc(MEM_DEVICE, sizeof ones), *out = mem_alloc(MEM_DEVICE, (size_t)n * sizeof *out);
+        mem_write(MEM_DEVICE, in, ones, sizeof ones), mem_write(MEM_DEVICE, out, sums, (size_t)n * sizeof *out);
+        if (form == BLOCKING) MPI_Exscan(in, out, INTS, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        else MPI_Iexscan(in, out, INTS, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &q);
+        if (form == NONBLOCKING && first) mem_write(MEM_DEVICE, out, lent, sizeof lent);
+        if (form == NONBLOCKING) MPI_Wait(&q, MPI_STATUS_IGNORE);
+        mem_read(MEM_DEVICE, sums, out, (size_t)n * sizeof *out);
+        for (int i = 0; i < n; i++) wrong += sums[i] != (first ? form == BLOCKING ? -1 : 7 : my_rank);
+        expect_equal(wrong, 0, "wrong ints");
+        mem_free(MEM_DEVICE, in), mem_free(MEM_DEVICE, out);
+        report("the first rank's output of MPI_Exscan, %s", form_name[form]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
@@ -178,6 +201,7 @@ int main(int argc, char **argv)
     predefined[0] = MPI_BXOR, predefined[1] = MPI_MAX, predefined[2] = MPI_BAND;
     within_one_group();
     between_groups();
+    first_of_exscan();
     MPI_Op_free(&affine);
     for (int i = 0; i <= SHAPES; i++) layout_free(&layouts[i]);
     return check_finish();
