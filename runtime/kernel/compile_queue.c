@@ -28,6 +28,7 @@
 
 #define STOP_NS INT64_C(1000000000)     /* wait of MPI_Finalize for the worker */
 #define CHORE_NS INT64_C(1000000000)    /* how long a chore is tried, and how often */
+#define LEAVE_NS INT64_C(2000000000)    /* wait of exit() for a worker in the driver, after that */
 #define CHORE_PAUSE_NS 1000000
 #define PAUSE_NS 200000                 /* between two checks whether a thread has ended */
 #define CAREFUL_TRIES 500                     /* stop requests that respect locks of the C library; later ones do not */
@@ -292,11 +293,14 @@ static void frozen(int number, siginfo_t *info, void *context)
     for (sigfillset(&all);;) sigsuspend(&all);
 }
 
-/* Stops worker w for good. Returns true if w has ended instead. Outside NVRTC, waits for w. */
+/* Stops worker w for good. Returns true if w has ended instead. Outside NVRTC, waits for w; not for ever, as the driver
+ * may hold w up until a stream goes on that waits for another rank. */
 static bool freeze(struct worker *w)
 {
+    int64_t until = stats_now() + LEAVE_NS;
     while (!atomic_load(&w->frozen)) {
         if (ended(w)) return true;
+        if (!atomic_load(&w->compiles) && stats_now() > until) return false;
         if (atomic_load(&w->compiles)) {
             atomic_fetch_add(&w->asked, 1);
             pthread_kill(w->thread, FREEZE);

@@ -208,10 +208,24 @@ static void forget_requests(struct kernel *k)
     else if (--k->code->served == 0 && k->code != &kernel_interpreter) compile_queue_forget(k->code);
 }
 
+static struct pool_buffer *forgotten;   /* lists of kernels that no type uses; guarded by kernel_lock */
+
+static void put_all(struct pool_buffer *lists)
+{
+    for (struct pool_buffer *b; (b = lists); mempool_put(b)) lists = b->next;
+}
+
+static struct pool_buffer *take_forgotten(void)
+{
+    struct pool_buffer *lists = forgotten;
+    forgotten = NULL;
+    return lists;
+}
+
 void kernel_unref(struct kernel *k)
 {
     if (k == &kernel_interpreter || --k->refs) return;
-    modules_forget_lists(k);
+    modules_forget_lists(k, &forgotten);
     forget_requests(k);
     unused_add(k);
 }
@@ -223,7 +237,9 @@ void kernel_put(struct kernel *k)
     kernel_unref(k);
     kernel_trim(false);
     if (too_many_unused()) compile_queue_wake();
+    struct pool_buffer *lists = take_forgotten();
     pthread_mutex_unlock(&kernel_lock);
+    put_all(lists);
 }
 
 /* Returns the devices in use. Before the first use: the device of the current context. */
@@ -294,7 +310,9 @@ bool kernel_finish(void)
     modules_free(&kernel_interpreter);
     modules_free(&kernel_typed_copy);
     for (int i = 0; i < GEN_REDUCE_TYPE_TOTAL; i++) modules_free(&kernel_reduce[i]);
+    struct pool_buffer *lists = take_forgotten();
     pthread_mutex_unlock(&kernel_lock);
+    put_all(lists);
     return true;
 }
 

@@ -117,8 +117,9 @@ uint64_t module_program(struct module *m);
 /* Return true if a module is loaded, and if a module is being made. */
 bool modules_loaded(const struct kernel *k);
 bool modules_pending(const struct kernel *k);
-/* Frees the device memory of k's type. Callers that move bytes hold a reference to k until the bytes have arrived. */
-void modules_forget_lists(struct kernel *k);
+/* Puts the device memory of k's type in *list, by `next`, to be given back without a lock: a driver may hold that up
+ * while a stream waits. Callers that move bytes hold a reference to k until the bytes have arrived. */
+void modules_forget_lists(struct kernel *k, struct pool_buffer **list);
 /* Frees k's device resources. Waits for work that reads them: application threads never free kernels with modules. */
 void modules_free(struct kernel *k);
 

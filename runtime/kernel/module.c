@@ -177,11 +177,16 @@ void modules_free(struct kernel *k)
     }
 }
 
-void modules_forget_lists(struct kernel *k)
+static void list_add(struct pool_buffer **list, struct pool_buffer *b)
+{
+    if (b) b->next = *list, *list = b;
+}
+
+void modules_forget_lists(struct kernel *k, struct pool_buffer **list)
 {
     for (struct module *m = atomic_load(&k->modules); m; m = m->next) {
-        mempool_put(atomic_exchange(&m->program, NULL));
-        mempool_put(atomic_exchange(&m->lists, NULL));
+        list_add(list, atomic_exchange(&m->program, NULL));
+        list_add(list, atomic_exchange(&m->lists, NULL));
     }
 }
 

@@ -194,6 +194,12 @@ static void prepare(struct device *d, const struct typed_copy_job *jobs, int n, 
     }
 }
 
+struct kernel *typed_copy_hold(const struct typed_copy_job *job)
+{
+    bool plain = typed_copy_is_plain(&job->from, job->bytes) || typed_copy_is_plain(&job->to, job->bytes);
+    return !plain && worth_pair(job) ? typed_copy_pair_get(job) : NULL;
+}
+
 void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n)
 {
     prepare(d, jobs, n, false);

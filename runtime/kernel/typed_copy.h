@@ -69,6 +69,9 @@ int typed_copy_exchange(struct device *d, struct stream *s, const struct typed_c
 
 /* Requests the best modules for these jobs in the background; never waits. For persistent requests and first uses. */
 void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n);
+/* Returns the kernel of a job's pair of layouts, with a reference, or NULL. Who holds it may have the job in a graph:
+ * else its module may be unloaded. kernel_put releases it. */
+struct kernel *typed_copy_hold(const struct typed_copy_job *job);
 /* Requests modules and waits until they are ready or have failed. For tests, benchmarks, tune; never on an MPI path. */
 void typed_copy_wait(struct device *d, const struct typed_copy_job *jobs, int n);
 /* Drops the kernels that were kept for pairs of layouts. Call it before kernel_finish. */

@@ -152,6 +152,7 @@ const char *channel_accept(struct channel *c)
     if (!(c->flag = ipc_cache_open(c->peer, c->flag_slot, c->device, &c->other)))
         return "the sender's memory can't be opened";
     typed_copy_wait(c->device, c->job, c->parts);
+    for (int i = 0; i < c->parts; i++) c->part[i].pair = typed_copy_hold(&c->job[i]);
     c->flag_slot->id = 0;   /* the handle there is the sender's */
     rndv_describe(c->flag_slot, c->device, &own, c->own, 0);
     return NULL;
@@ -160,7 +161,7 @@ const char *channel_accept(struct channel *c)
 void channel_parts_end(struct channel *c)
 {
     for (struct channel_part *p = c->part; p && p < c->part + c->parts; p++)
-        ipc_cache_put(p->data), ipc_cache_layout_put(&p->theirs);
+        kernel_put(p->pair), ipc_cache_put(p->data), ipc_cache_layout_put(&p->theirs);
     free(c->part), free(c->job);
     mempool_put(c->wire);
 }

@@ -19,6 +19,7 @@ struct greeting {
 
 /* Holds what a receive uses of one of the partner's allocations. */
 struct channel_part {
+    struct kernel *pair;   /* moves it, or NULL */
     struct import *data;
     struct ipc_cache_layout theirs;
 };

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +16,17 @@ static void in_child(void)
     pthread_mutex_init(&lock, NULL);
 }
 
-static int holds;          /* calls that hold others up; of the thread `holder` */
+static atomic_int holds;   /* calls that hold others up; of the thread `holder` */
 static pthread_t holder;
 
 static bool held_up(void)
 {
     return holds && !pthread_equal(holder, pthread_self());
+}
+
+int simgpu_holds(void)
+{
+    return atomic_load(&holds);
 }
 
 void sim_hold(void)

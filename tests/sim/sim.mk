@@ -27,7 +27,7 @@ $(SIM)/%.o: $(SIM_DIR)/%.c
 $(SIM)/build.o: $(SIM_DIR)/prelude.hpp
 
 $(SIM)/libcuda.so.1: $(SIM_CUDA_O)
-	@echo '{ global: cu*; simgpu_counts; simgpu_reset; local: *; };' > $(SIM)/cuda.map
+	@echo '{ global: cu*; simgpu_counts; simgpu_holds; simgpu_reset; local: *; };' > $(SIM)/cuda.map
 	$(CC) $(LDFLAGS) -shared -pthread -o $@ $(SIM_CUDA_O) -Wl,-soname,libcuda.so.1,--version-script=$(SIM)/cuda.map -Wl,-z,defs -ldl
 	ln -sf libcuda.so.1 $(SIM)/libcuda.so
 

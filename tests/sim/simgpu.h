@@ -50,6 +50,8 @@ struct simgpu_counts {
     uint64_t calls, failed;             /* of the driver; of these, what SIMGPU_FAIL made fail */
 };
 void simgpu_counts(struct simgpu_counts *out);
+/* Returns how many calls wait for all streams now (SIMGPU_HOLD). */
+int simgpu_holds(void);
 /* Zeroes all but allocs_live and bytes_live; bytes_peak starts again from bytes_live. */
 void simgpu_reset(void);
 

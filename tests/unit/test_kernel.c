@@ -642,7 +642,7 @@ static bool in_process(const char *what, const char *setting, const char *value)
     int status;
     pid_t child = fork();
     if (child == 0) {
-        if (!strcmp(what, "leave")) forgo_leaks();
+        if (!strncmp(what, "leave", 5)) forgo_leaks();
         setenv(setting, value, 1);
         execl("/proc/self/exe", "test_kernel", what, NULL);
         _exit(9);
@@ -846,6 +846,23 @@ static int leave_early(void)
     return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
 }
 
+/* Exits while the worker is in the driver, which holds it up until a stream has gone on, and that waits for ever. */
+static int leave_held(void)
+{
+    CUstream s;
+    struct reason why;
+    if (setup(NULL) || driver->cuStreamCreate(&s, CU_STREAM_NON_BLOCKING)) return 1;
+    int (*holds)(void) = NULL;
+    *(void **)&holds = dlsym(dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY), "simgpu_holds");
+    struct stream_word word = {user_memory, 1, true};
+    if (driver->cuMemsetD8Async(user_memory, 0, 64, s) || stream_words(s, &word, 1)) return 1;
+    struct tree *t = tree_stride(0, 20, 24, tree_dense(0, 8, &why), &why);
+    if (!kernel_get(t, &why)) return 1;
+    tree_unref(t);
+    while (!holds()) sched_yield();
+    return 0;
+}
+
 /* On hardware nothing slows or fails a compile when asked to. */
 static void need_simulation(void)
 {
@@ -871,6 +888,16 @@ static void early_exit(void **state)
 {
     (void)state;
     assert_true(in_process("leave", "SIMGPU_NVRTC_DELAY_MS", "300"));
+}
+
+static void exit_while_held(void **state)
+{
+    (void)state;
+    need_simulation();
+    setenv("STRIDEC_SPECIAL", "0", 1);
+    bool passed = in_process("leave held", "SIMGPU_HOLD", "1");
+    unsetenv("STRIDEC_SPECIAL");
+    assert_true(passed);
 }
 
 /* It exits, too. */
@@ -914,7 +941,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(shared_code),   cmocka_unit_test(interpreted),
         cmocka_unit_test(threads),       cmocka_unit_test(copies),     cmocka_unit_test(gathered_copies),
         cmocka_unit_test(without_nvrtc), cmocka_unit_test(early_exit), cmocka_unit_test(with_slow_nvrtc),
-        cmocka_unit_test(with_stuck_nvrtc),
+        cmocka_unit_test(with_stuck_nvrtc), cmocka_unit_test(exit_while_held),
     };
     const struct CMUnitTest inner[] = {cmocka_unit_test(failing), cmocka_unit_test(slow), cmocka_unit_test(stuck)};
     const char *what = argc > 1 ? argv[1] : "", *number = getenv("TEST_SEED");
@@ -923,6 +950,7 @@ int main(int argc, char **argv)
                  : !strcmp(what, "slow")  ? run_one(&inner[1])
                  : !strcmp(what, "stuck") ? run_one(&inner[2])
                  : !strcmp(what, "leave") ? leave_early()
+                 : !strcmp(what, "leave held") ? leave_held()
                                           : cmocka_run_group_tests(tests, setup, teardown);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) || failed;
