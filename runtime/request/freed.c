@@ -14,7 +14,7 @@ struct queue {
     int count;
 };
 static struct queue sends, receives;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;   /* an error handler may free requests, too */
 
 static void push(struct queue *q, struct record *r)
 {

@@ -195,6 +195,44 @@ static void cancelled_and_freed(void)
     report("receives, cancelled and freed");
 }
 
+static MPI_Request other;   /* that the handler frees */
+static int handled;
+
+static void frees(MPI_Comm *of, int *error, ...)
+{
+    (void)of, (void)error;
+    handled = 1;
+    if (other == MPI_REQUEST_NULL) return;
+    MPI_Cancel(&other);
+    MPI_Request_free(&other);
+}
+
+/* The message for a receive that was freed is too long: its error comes when a later call looks. */
+static void handler_frees(void)
+{
+    struct message m;
+    MPI_Errhandler handler;
+    MPI_Request r;
+    int all = 0, one = 1;
+    make(&m, 3, 32);
+    MPI_Comm_create_errhandler(frees, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    MPI_Irecv(m.in.origin, 1, m.l.type, peer, 32, comm, &r);
+    MPI_Irecv(m.in.origin, 1, m.l.type, peer, 33, comm, &other);
+    MPI_Request_free(&r);
+    MPI_Send(m.out.origin, 3, m.l.type, peer, 32, comm);
+    for (int i = 0; i < 1000 && !all; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Allreduce(&handled, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    }
+    expect_equal(all, one, "calls of the error handler");
+    expect(other == MPI_REQUEST_NULL, "the request that the handler has freed stays set");
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&handler);
+    drop(&m);
+    report("requests that an error handler frees");
+}
+
 /* ---- persistent collectives ---- */
 
 /* Never started, and freed after a use. */
@@ -240,6 +278,7 @@ int main(int argc, char **argv)
     }
     cancelled_persistent();
     cancelled_and_freed();
+    handler_frees();
     freed_collective();
     MPI_Buffer_detach(&detached, &n);
     MPI_Comm_free(&comm);
