@@ -10,6 +10,7 @@ struct typed_buffer {
     struct layout *layout;     /* counted reference */
     struct device *device;     /* owner of the typed buffer */
     bool parts;                /* the buffer lies in other memories too */
+    bool hosted;               /* it lies in host memory: CUDA, which may hold up such a question, is not asked */
     char *user;                /* address that the application passed */
     int64_t count;
     int64_t bytes;             /* packed */

@@ -46,7 +46,8 @@ static bool find_land(struct pipeline_recv *f)
         f->land = p->address;
         return true;
     }
-    struct location w = p->layout->tree ? locate(p->layout, p->user, p->count) : (struct location){.device = p->device};
+    struct location w = {.device = p->device};
+    if (p->layout->tree && !p->hosted) w = locate(p->layout, p->user, p->count);
     if (p->layout->tree && layout_contiguous(p->layout, p->count) && (!w.device || (mpi_cuda_aware() && !w.parts))) {
         f->land = p->user + p->layout->tree->off;
         return true;

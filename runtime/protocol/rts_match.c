@@ -97,7 +97,7 @@ static bool head_from_device(struct device *on, struct typed_buffer *p, const vo
 /* Returns the device where `packed` lies; asks the driver only about foreign memory. */
 static struct device *device_beneath(const struct typed_buffer *p, const void *packed)
 {
-    bool hosted = (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
+    bool hosted = p->hosted || (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
     return hosted ? NULL : device_of(packed);
 }
 

@@ -57,7 +57,7 @@ static bool receive_told(struct post *p, MPI_Status *status)
     struct layout *l = layout_of(MPI_BYTE);
     struct typed_buffer *into = l ? typed_buffer_new(l, NULL, p->packed->host, p->bytes) : NULL;
     if (!into) return false;
-    bool ok = true;
+    bool ok = into->hosted = true;
     if (rndv_recv_is_rts(into, p->packed->host, mpi_bytes_received(status), &told)) {
         ok = rndv_recv_add(&recvs, &told, p->packed->host, into, status) == MPI_SUCCESS;
         ok = !rndv_recvs_run(&recvs) && ok;
