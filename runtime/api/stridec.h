@@ -187,7 +187,7 @@ static inline int stridec_synchronize(stridec_stream stream)
  * source and tag may be under way. Until the stream has done it, the buffers must not be used or freed, nor the
  * requests freed. Nothing else may start or complete a request that is started so. A send is complete when the receives
  * that its partner completes in one call have all been sent. A partner that ends without its part leaves the stream
- * waiting. Errors of the MPI call its error handlers. stridec_wait_on may be given another stream than the start, one
+ * waiting. Streams have done all messages before MPI_Finalize. Errors of the MPI call its error handlers. stridec_wait_on may be given another stream than the start, one
  * that is behind the start (an event): then receives are waited for before sends, or with them, as the partner's sends
  * wait for these receives. What was started while a stream was captured is waited for so, too, else STRIDEC_INVALID.
  *

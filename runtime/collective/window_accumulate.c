@@ -37,7 +37,7 @@ struct work {
 };
 
 /* Returns the named type of all elements of a type; MPI_DATATYPE_NULL without memory. Layouts of pairs with gaps tell
- * no `basic`: the first type that a constructor names does. */
+ * no `basic`: the first type that a constructor names does, unless a struct has none of it. */
 static MPI_Datatype element_type(MPI_Datatype type, const struct layout *l)
 {
     int n[3], combiner;
@@ -49,8 +49,10 @@ static MPI_Datatype element_type(MPI_Datatype type, const struct layout *l)
     MPI_Datatype *types = malloc((size_t)n[2] * sizeof *types), found = MPI_DATATYPE_NULL;
     bool got = integers && addresses && types &&
                PMPI_Type_get_contents(type, n[0], n[1], n[2], integers, addresses, types) == MPI_SUCCESS;
+    bool is_struct = combiner == MPI_COMBINER_STRUCT;
     for (int i = 0; got && i < n[2]; i++) {
-        struct layout *part = i ? NULL : layout_of(types[i]);
+        bool none = found != MPI_DATATYPE_NULL || (is_struct && !integers[1 + i]);
+        struct layout *part = none ? NULL : layout_of(types[i]);
         if (part) found = element_type(types[i], part);
         if (PMPI_Type_get_envelope(types[i], &n[0], &n[1], &(int){0}, &combiner) == MPI_SUCCESS &&
             combiner != MPI_COMBINER_NAMED)

@@ -98,7 +98,7 @@ static bool half_pack_mpi(struct half *h, MPI_Comm comm)
  * message which the unexpected queue may hold (probed.h), and can't register (receive_gate.h). */
 static bool half_copy(struct half *h, MPI_Comm comm)
 {
-    bool must = probed_any() || receive_gate_on();
+    bool must = (probed_any() || receive_gate_on()) && h->type != MPI_DATATYPE_NULL && h->count >= 0;
     if (h->peer == MPI_PROC_NULL) return must && (h->count = 0, true);
     if (half_pack_host(h, comm) || (must && half_pack_mpi(h, comm))) return true;
     free(h->copy);

@@ -479,6 +479,30 @@ static void long_doubles(void)
     report("MPI_Accumulate of long double");
 }
 
+/* A struct that names ints, and has none. */
+static void named_in_vain(void)
+{
+    enum { N = 20 };
+    double from[N], is[N];
+    int next = (my_rank + 1) % num_ranks, last = (my_rank + num_ranks - 1) % num_ranks, wrong = 0, lengths[] = {0, 1};
+    MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE}, one;
+    struct window w;
+    MPI_Type_create_struct(2, lengths, (MPI_Aint[]){0, 0}, types, &one);
+    type_commit(&one);
+    window_make(&w, sizeof is);
+    for (int i = 0; i < N; i++) from[i] = my_rank + i / 4.0, is[i] = 100 * my_rank;
+    mem_write(MEM_DEVICE, w.memory, is, sizeof is);
+    MPI_Win_fence(0, w.win);
+    MPI_Accumulate(from, N, MPI_DOUBLE, next, 0, N, one, MPI_SUM, w.win);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, w.win);
+    mem_read(MEM_DEVICE, is, w.memory, sizeof is);
+    for (int i = 0; i < N; i++) wrong += is[i] != 100 * my_rank + last + i / 4.0;
+    expect_equal(wrong, 0, "wrong numbers");
+    MPI_Type_free(&one);
+    window_end(&w);
+    report("MPI_Accumulate by a type that names another one in vain");
+}
+
 /* ---- all ranks at once ---- */
 
 enum { TIMES = 60, WIDE = 700 };
@@ -958,6 +982,7 @@ int main(int argc, char **argv)
         all_operations();
         if (!few || slow) all_types();
         long_doubles();
+        named_in_vain();
         together();
         passive();
         operands_elsewhere(host_mode ? 1 : devices, my_rank % devices);
