@@ -189,9 +189,9 @@ static inline int stridec_synchronize(stridec_stream stream)
  * A send is complete when the receives that its partner completes in one call have all been sent. A partner that ends
  * without its part leaves the stream waiting. Errors of the MPI call its error handlers.
  *
- * stridec_wait_on may be given another stream than the start, one that is behind it (an event): then receives are waited
- * for before sends, or with them, as the partner's sends wait for these receives. What was started while a stream was
- * captured is waited for so, too, else STRIDEC_INVALID.
+ * stridec_wait_on may be given another stream than the start, one that is behind it (an event): then receives are
+ * waited for before sends, or with them, as the partner's sends wait for these receives. What was started while a
+ * stream was captured is waited for so, too, else STRIDEC_INVALID.
  *
  * To ranks of other nodes the stream packs into pinned memory as large as the message, and a thread of stridec's passes
  * the bytes to the MPI when the stream comes to them; so from the second time on, and if MPI_Init_thread provided
