@@ -12,6 +12,7 @@
 #include "peer_access.h"
 #include "shm_pool.h"
 #include "sigbus_guard.h"
+#include "sweep.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOLDER "/dev/shm/"
 #define SPINS_PER_CHECK 65536
 static const char magic[8] = "stridecA";
 
@@ -62,53 +62,11 @@ static struct flock whole(short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
-/* Returns true if the process of a rank's own file has ended. Reads the file unmapped: a full folder may lack pages. A
- * file that is not ready is still being made. */
-static bool owner_is_dead(const char *name)
-{
-    struct flock l = whole(F_WRLCK);
-    uint32_t ready = 0;
-    const char *why;
-    int fd = file_open(name, O_RDWR, FILE_OWN, &why);
-    if (fd < 0) return errno == ENOENT;
-    bool made = pread(fd, &ready, sizeof ready, offsetof(struct node_file, ready)) == sizeof ready && ready;
-    bool left = made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK;
-    close(fd);
-    return left;
-}
-
-/* Writes the name of the owner's file of a file of shared blocks or a fallback copy, which has one more word. */
-static void owner_name(char owner[256], const char *name)
-{
-    snprintf(owner, 256, "%s", name);
-    char *more = owner;
-    for (int words = 0; words < 6 && more; words++) more = strchr(more + 1, '.');
-    if (more && strcmp(more, ".new")) *more = '\0';
-}
-
-/* Removes files of dead processes of other jobs. This opens all their files, so one rank of the machine does it. If the
- * launcher does not tell local ranks, every rank does it. */
-static void sweep(int rank)
-{
-    char pattern[64], owner[256];
-    glob_t found;
-    if (launcher_local_rank(rank, world_size) > 0) return;
-    snprintf(pattern, sizeof pattern, FOLDER "stridec.%u.*", (unsigned)geteuid());
-    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        if (!strncmp(found.gl_pathv[i], prefix, strlen(prefix))) continue;
-        owner_name(owner, found.gl_pathv[i]);
-        if (owner_is_dead(owner)) unlink(found.gl_pathv[i]);
-        file_share_drop(found.gl_pathv[i]);
-    }
-    globfree(&found);
-}
-
 static bool names(void)
 {
     char job[64];
     if (!job_id_get(job, sizeof job)) return false;
-    snprintf(prefix, sizeof prefix, FOLDER "stridec.%s.", job);
+    snprintf(prefix, sizeof prefix, NODE_FOLDER "stridec.%s.", job);
     return true;
 }
 
@@ -222,11 +180,11 @@ enum node_domains node_start(void)
     /* A rank alone sends to itself: in host memory only if told to. */
     bool sends = world_size > 1 || device || env_get()->on_host.always;
     if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
-    sweep(rank);
+    if (launcher_local_rank(rank, world_size) <= 0) sweep_others(prefix);
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
     if (!peers || !patience || !own_make(rank, device) || world_rank_start()) {
-        log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no zero-copy messages");
+        log_write(LOG_INFO, "no file for the ranks of the node in " NODE_FOLDER ": no zero-copy messages");
         node_finish();
         return NODE_NOTHING;
     }
@@ -396,7 +354,7 @@ static void withdraw(struct peer *p)
     if (atomic_exchange(&p->told, true)) return;
     atomic_store(&own.file->accepts[p->rank], 0);
     atomic_store(&node_access_found(own.file)[p->rank], REACH_TRIED);
-    log_write(LOG_ERROR, "a file of rank %d in " FOLDER " was cut: what it had under way is lost", p->rank);
+    log_write(LOG_ERROR, "a file of rank %d in " NODE_FOLDER " was cut: what it had under way is lost", p->rank);
 }
 
 bool node_gone(const struct peer *p)
@@ -488,9 +446,10 @@ void node_pool_name(char name[128], int rank)
     snprintf(name, 128, "%s%d.rooms", prefix, rank);
 }
 
-void node_fallback_name(char name[128], int rank, uint32_t slot)
+void node_fallback_name(char name[128], int rank, uint32_t slot, bool on_disk)
 {
-    snprintf(name, 128, "%s%d.%u", prefix, rank, slot);
+    const char *folder = on_disk ? NODE_DISK : "", *job = on_disk ? prefix + sizeof NODE_FOLDER - 1 : prefix;
+    snprintf(name, 128, "%s%s%d.%u", folder, job, rank, slot);
 }
 
 void node_window_name(char name[128], int rank, uint32_t number)

@@ -79,6 +79,8 @@ struct slot {
         if ((field) != (value)) (field) = (value); \
     } while (0)
 
+#define NODE_FOLDER "/dev/shm/"
+#define NODE_DISK "/tmp/"   /* for fallback copies that find no room there */
 #define SLOTS 4096   /* the most; node_slots_grow allocates them, in steps */
 #define SLOTS_STEP 512
 #define PROBES 8
@@ -209,7 +211,8 @@ _Atomic uint8_t *node_access_found(struct node_file *f);
 void node_pool_name(char name[128], int rank);
 /* Writes the name of the file that a window's ranks share, by the number that its first rank gives it. */
 void node_window_name(char name[128], int rank, uint32_t number);
-/* Writes the name of the file into which the owner of a slot copies a refused payload. */
-void node_fallback_name(char name[128], int rank, uint32_t slot);
+/* Writes the name of the file into which the owner of a slot copies a refused payload; of that on the disk, where
+ * shared memory has no room. */
+void node_fallback_name(char name[128], int rank, uint32_t slot, bool on_disk);
 
 #endif

@@ -1,4 +1,4 @@
-/* rndv_file.c: fallback copies of payloads, in files in shared memory. */
+/* rndv_file.c: fallback copies of payloads, in files: in shared memory, or on the disk where that has no room. */
 #include "rndv_file.h"
 #include "base/bounce.h"
 #include "base/file.h"
@@ -50,11 +50,11 @@ static int all_of_host(const struct typed_buffer *p, int fd)
     return rc;
 }
 
-int rndv_file_out(struct typed_buffer *p, uint32_t slot)
+static int out(struct typed_buffer *p, uint32_t slot, bool on_disk)
 {
     char name[128];
     const char *why;
-    node_fallback_name(name, node_self()->rank, slot);
+    node_fallback_name(name, node_self()->rank, slot, on_disk);
     int rc = -1, fd = !file_may_write(p->bytes) ? -1 : file_make(name, &why);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
@@ -62,11 +62,27 @@ int rndv_file_out(struct typed_buffer *p, uint32_t slot)
         device_leave(p->device);
     }
     if (fd >= 0) close(fd);
-    if (rc) {
-        log_once(LOG_ERROR, "spill", "a message that its receiver can't read in place finds no room in shared memory");
-        unlink(name);
-    }
+    if (rc) unlink(name);
     return rc;
+}
+
+int rndv_file_out(struct typed_buffer *p, uint32_t slot)
+{
+    if (!out(p, slot, false) || !out(p, slot, true)) return 0;
+    log_once(LOG_ERROR, "spill", "a message that its receiver can't read in place finds no room in /dev/shm and /tmp");
+    return -1;
+}
+
+/* Opens the file of a message, wherever it is. Returns -1 if it is in neither folder. */
+static int open_either(int rank, uint32_t number)
+{
+    char name[128];
+    const char *why;
+    node_fallback_name(name, rank, number, false);
+    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    if (fd >= 0) return fd;
+    node_fallback_name(name, rank, number, true);
+    return file_open(name, O_RDONLY, FILE_OWN, &why);
 }
 
 /* ---- files without a slot ---- */
@@ -87,11 +103,21 @@ static void forget_first(void)
     free(a);
 }
 
-static bool there(uint32_t number)
+static bool status_of(uint32_t number, struct stat *s)
 {
     char name[128];
-    node_fallback_name(name, node_self()->rank, number);
-    return access(name, F_OK) == 0;
+    bool is = false;
+    for (int disk = 0; disk < 2 && !is; disk++) {
+        node_fallback_name(name, node_self()->rank, number, disk);
+        is = !lstat(name, s);
+    }
+    return is;
+}
+
+static bool there(uint32_t number)
+{
+    struct stat s;
+    return status_of(number, &s);
 }
 
 uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer)
@@ -117,28 +143,25 @@ uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer)
 
 void rndv_file_note_probed(int rank, uint32_t number, bool probed)
 {
-    char name[128];
-    const char *why;
-    node_fallback_name(name, rank, number);
-    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    int fd = open_either(rank, number);
     if (fd < 0) return;
-    if (fchmod(fd, probed ? MODE_PROBED : MODE_UNPROBED)) log_write(LOG_ERROR, "%s: its mode can't be set", name);
+    if (fchmod(fd, probed ? MODE_PROBED : MODE_UNPROBED)) log_write(LOG_ERROR, "the mode of a file can't be set");
     close(fd);
 }
 
 bool rndv_file_probed(uint32_t number)
 {
-    char name[128];
     struct stat s;
-    node_fallback_name(name, node_self()->rank, number);
-    return !lstat(name, &s) && (s.st_mode & MODE_PROBED) == MODE_PROBED;
+    return status_of(number, &s) && (s.st_mode & MODE_PROBED) == MODE_PROBED;
 }
 
 void rndv_file_recall(int rank, uint32_t number)
 {
     char name[128];
-    node_fallback_name(name, rank, number);
-    unlink(name);
+    for (int disk = 0; disk < 2; disk++) {
+        node_fallback_name(name, rank, number, disk);
+        unlink(name);
+    }
 }
 
 bool rndv_file_finish(bool (*in_vain)(const struct peer *p))
@@ -152,11 +175,8 @@ bool rndv_file_finish(bool (*in_vain)(const struct peer *p))
 
 const char *rndv_file_in(int rank, uint32_t slot, int64_t bytes)
 {
-    char name[128];
-    node_fallback_name(name, rank, slot);
     struct stat s;
-    const char *why;
-    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    int fd = open_either(rank, slot);
     bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size >= bytes;
     const char *at = whole ? sigbus_guard_map(fd, (size_t)bytes, PROT_READ, 0, &node_world_peer(rank)->lost) : NULL;
     if (fd >= 0) close(fd);

@@ -3,18 +3,20 @@
  * what processes that start find in /dev/shm of others: of those that live nothing is taken away, and nothing is left of those
  * that are gone.
  *
- * usage: limits [file | space | full | left | interrupted | closed]
+ * usage: limits [file | space | full | left | interrupted | closed | crowded]
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host file
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host space
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host full
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host left
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 crowded
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on FILES_INTERRUPTED=1 LD_PRELOAD=@ATTACH -n 2 --host interrupted
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host closed
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host closed
  */
 #include "check.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <sched.h>
@@ -161,21 +163,77 @@ static bool find(char name[256], int pid)
     return is;
 }
 
+static bool crowded;
+
+/* The library's too: the program's functions come first. */
+ssize_t pwrite(int fd, const void *from, size_t bytes, off_t at)
+{
+    char name[256], link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, name, sizeof name - 1);
+    name[n > 0 ? n : 0] = '\0';
+    if (crowded && !strncmp(name, "/dev/shm/", 9)) return errno = ENOSPC, -1;
+    if (lseek(fd, at, SEEK_SET) != at) return -1;
+    return write(fd, from, bytes);
+}
+
+static int on_disk(void)
+{
+    char pattern[64];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "/tmp/stridec.%u.*", (unsigned)geteuid());
+    if (glob(pattern, 0, NULL, &found)) return 0;
+    int n = (int)found.gl_pathc;
+    globfree(&found);
+    return n;
+}
+
+/* Both ranks wait for their sends before their receives, and no memory is left to move what they send. */
+static void without_room(void)
+{
+    struct layout l;
+    struct buf out, in;
+    MPI_Request sends[2], receives[2];
+    enum { ROUNDS = 30 };   /* ranks learn of each other */
+    for (int round = 0; round <= ROUNDS; round++) {
+        int peer = my_rank ^ 1, last = round == ROUNDS;
+        layout_number(&l, 1, last ? 10000 : 300);   /* 9.6 MB: the first message of an allocation, in place */
+        buf_make(&out, MEM_DEVICE, &l, 0, 10 + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, &l, 0, 30);
+        if (last) setenv("SIMGPU_FAIL", "cuMemAlloc", 1);
+        crowded = last;
+        MPI_Irecv(in.origin, l.count, l.type, peer, 1, MPI_COMM_WORLD, receives);
+        MPI_Isend(out.origin, l.count, l.type, peer, 1, MPI_COMM_WORLD, sends);
+        MPI_Wait(sends, MPI_STATUS_IGNORE);
+        MPI_Wait(receives, MPI_STATUS_IGNORE);
+        unsetenv("SIMGPU_FAIL");
+        buf_expect_from(&in, &l, &l, 10 + (uint64_t)peer);
+        buf_check(&in, "a message that had no room");
+        buf_free(&out), buf_free(&in);
+        layout_free(&l);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    expect_equal(on_disk(), 0, "files in /tmp");
+    report("messages of ranks that wait for their sends first");
+}
+
 /* What rank 1 might put there in a message's stead, of any bytes; and the same of a rank that is gone. */
 static void left(void)
 {
-    char own[256], live[300], gone[128], rooms[128];
+    char own[256], live[300], gone[128], rooms[128], disk[128], others[128];
     int pid = (int)getpid(), zeros = 0;
     MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
     if (my_rank == 0 && find(own, pid)) {
         snprintf(live, sizeof live, "%s.511", own);
         snprintf(gone, sizeof gone, "/dev/shm/stridec.%u.1.1.0.0.511", (unsigned)geteuid());
         snprintf(rooms, sizeof rooms, "/dev/shm/stridec.%u.1.1.0.0.rooms", (unsigned)geteuid());
-        put(live, 0xa5), put(gone, zeros), put(rooms, zeros);
+        snprintf(disk, sizeof disk, "/tmp/stridec.%u.1.1.0.0.511", (unsigned)geteuid());
+        snprintf(others, sizeof others, "/tmp/stridec.%u.1.1.0.0.notes", (unsigned)geteuid());
+        put(live, 0xa5), put(gone, zeros), put(rooms, zeros), put(disk, zeros), put(others, zeros);
         starts(NULL);
         expect(!access(live, F_OK), "what a rank has put into shared memory is gone when another job has started");
-        expect(access(gone, F_OK) && access(rooms, F_OK), "what a rank left that is gone is still there");
-        unlink(live), unlink(gone), unlink(rooms);
+        expect(access(gone, F_OK) && access(rooms, F_OK) && access(disk, F_OK), "what a rank left that is gone is still there");
+        expect(!access(others, F_OK), "another program's file is gone");
+        unlink(live), unlink(gone), unlink(rooms), unlink(disk), unlink(others);
     } else if (my_rank == 0) {
         fail("rank 1 has no file");
     }
@@ -213,6 +271,7 @@ int main(int argc, char **argv)
         report("MPI_Init where the folder is full");
     }
     if (!strcmp(mode, "left")) left();
+    if (!strcmp(mode, "crowded")) without_room();
     if (!strcmp(mode, "interrupted")) interrupted();
     if (!strcmp(mode, "closed")) close_standard();
     return check_finish();
