@@ -13,8 +13,8 @@ mkdir -p "$log"
 export CMOCKA_MESSAGE_OUTPUT=TAP
 umask 022   # tables and folders that the user's group may write to are not used
 # Programs of tests/mpi that have threads, or stridec's own: it compiles, or looks after refused offers.
-THREADED="threads monitors watched outstanding pending lifetimes callbacks deferred probed self stream_waits shared devices tuned host native
-    attach soak stream_order reads"
+THREADED="threads monitors watched outstanding pending lifetimes callbacks deferred probed self shared devices tuned host native
+    attach soak stream_order stream_waits reads"
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache

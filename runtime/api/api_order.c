@@ -311,8 +311,7 @@ static int sort_waits(struct order *o, int n, const MPI_Request requests[])
         struct channel *c = requests[i] == MPI_REQUEST_NULL ? NULL : channel_of(requests[i]);
         if (requests[i] == MPI_REQUEST_NULL || (c && (!channel_message(c) || listed(o, c)))) continue;
         bool later = c && enqueues(o, c) && channel_message(c) != MESSAGE_PENDING;
-        bool bound = c && channel_state(c) == CHANNEL_BOUND;
-        if (o->captured && (!later || (bound && !channel_is_captured(c))))
+        if (o->captured && !(later && channel_is_captured(c)))
             return cannot_capture("it was started outside of the graph");
         if (o->captured && c && channel_is_elsewhere(c, o->stream))
             return cannot_capture("the wait for others has put its bytes on another stream");

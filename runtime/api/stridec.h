@@ -185,13 +185,14 @@ static inline int stridec_synchronize(stridec_stream stream)
  * Memory is that of one device, the stream's. Receives name their source and tag. Which two requests are partners is
  * settled at the first time, for good: a program that frees one makes both anew. Until then no other messages of that
  * source and tag may be under way. Until the stream has done it, the buffers must not be used or freed, nor the
- * requests freed; it has done so before MPI_Finalize. Nothing else may start or complete a request that is started so.
- * A send is complete when the receives that its partner completes in one call have all been sent. A partner that ends
- * without its part leaves the stream waiting. Errors of the MPI call its error handlers.
+ * requests freed; the program waits for the stream before MPI_Finalize. Nothing else may start or complete a request
+ * that is started so. A send is complete when the receives that its partner completes in one call have all been sent.
+ * A partner that ends without its part leaves the stream waiting. Errors of the MPI call its error handlers.
  *
- * stridec_wait_on may be given another stream than the start, one that is behind it (an event): then receives are
- * waited for before sends, or with them, as the partner's sends wait for these receives. What was started while a
- * stream was captured is waited for so, too, else STRIDEC_INVALID.
+ * stridec_wait_on may be given another stream than stridec_start_on, if an event puts that stream behind the start.
+ * Then receives are waited for before sends, or with them, as the partner's sends wait for these receives. A message
+ * that was started while its stream was captured must be waited for in a capture, too (else STRIDEC_INVALID), and one
+ * that was not, outside (else STRIDEC_UNABLE). If the graph is thrown away, start the message anew outside a capture.
  *
  * To ranks of other nodes the stream packs into pinned memory as large as the message, and a thread of stridec's passes
  * the bytes to the MPI when the stream comes to them; so from the second time on, and if MPI_Init_thread provided

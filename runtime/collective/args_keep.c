@@ -86,8 +86,8 @@ static int reads_unpack(const struct rma_op *last)
     return failed ? -1 : n;
 }
 
-/* Returns true if other threads unpack some: where nobody does by now, its call has not returned. What this one does,
- * its error handler may have called from. */
+/* Returns true if other threads unpack some. A read that nobody has begun to unpack is one whose starting call has not
+ * returned. What this thread unpacks, its error handler may have called from. */
 static bool reads_begun(const struct rma_op *last)
 {
     bool any = false;

@@ -1,5 +1,6 @@
 /* neighbor_topology.c: the edges of communicators, and the vote on their use. */
 #include "neighbor_spread.h"
+#include "base/self_comm.h"
 #include "base/log.h"
 #include "base/mpi_workarounds.h"
 #include "base/reserve.h"
@@ -175,8 +176,7 @@ static MPI_Comm own_comm(MPI_Comm comm)
 static int tag_count(MPI_Comm comm)
 {
     int *most = NULL, found = 0;
-    if (PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found) != MPI_SUCCESS || !found)
-        PMPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found);
+    PMPI_Comm_get_attr(world_exists() ? MPI_COMM_WORLD : comm, MPI_TAG_UB, &most, &found);
     return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
 }
 

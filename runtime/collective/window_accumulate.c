@@ -37,7 +37,7 @@ struct work {
 };
 
 /* Returns the named type of all elements of a type; MPI_DATATYPE_NULL without memory. Layouts of pairs with gaps tell
- * no `basic`: the first type that a constructor names does, unless a struct has none of it. */
+ * no `basic`: the first type named by the constructor tells it; types of no bytes are passed over. */
 static MPI_Datatype element_type(MPI_Datatype type, const struct layout *l)
 {
     int n[3], combiner;
@@ -53,7 +53,7 @@ static MPI_Datatype element_type(MPI_Datatype type, const struct layout *l)
     for (int i = 0; got && i < n[2]; i++) {
         bool none = found != MPI_DATATYPE_NULL || (is_struct && !integers[1 + i]);
         struct layout *part = none ? NULL : layout_of(types[i]);
-        if (part) found = element_type(types[i], part);
+        if (part && part->size > 0) found = element_type(types[i], part);
         if (PMPI_Type_get_envelope(types[i], &n[0], &n[1], &(int){0}, &combiner) == MPI_SUCCESS &&
             combiner != MPI_COMBINER_NAMED)
             PMPI_Type_free(&types[i]);

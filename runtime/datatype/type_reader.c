@@ -205,7 +205,7 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
 /* Limit of reads; types that need more are left to the MPI. Open MPI returns copies of inner types, so equal ones look
  * different: types nested n deep with two inner types each need 2^n reads. */
 #define READS_MAX (1 << 22)
-#define DEPTH_MAX 512   /* a level takes some 300 bytes of the stack */
+#define DEPTH_MAX 512   /* a level takes some 400 bytes of the stack */
 
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
 

@@ -103,7 +103,7 @@ static bool half_copy(struct half *h, MPI_Comm comm)
     if (half_pack_host(h, comm) || (must && half_pack_mpi(h, comm))) return true;
     free(h->copy);
     h->copy = NULL;
-    return must && half_use_packed(h, host_packs_any(h->buf, h->count, h->type, comm));   /* more than 1 GiB */
+    return must && half_use_packed(h, host_packs_any(h->buf, h->count, h->type, comm));   /* what the MPI can't pack */
 }
 
 static int half_receive(struct half *h, MPI_Comm comm)

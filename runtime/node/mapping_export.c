@@ -91,12 +91,10 @@ static void bound(void)
 
 static struct export *export_new(struct device *d, uint64_t address, uint64_t bytes)
 {
-    int ranks = 0;
     struct export *x = calloc(1, sizeof *x);
     if (!x) return NULL;
-    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     x->device = d;
-    x->sent = list_pieces(x, address, bytes) ? calloc(1, (size_t)ranks / 8 + 1) : NULL;
+    x->sent = list_pieces(x, address, bytes) ? calloc(1, (size_t)node_size() / 8 + 1) : NULL;
     if (!x->sent) return free(x), NULL;
     bound();
     x->id = ++last_id, count++;

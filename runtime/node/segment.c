@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define SPINS_PER_CHECK 65536
-static const char magic[8] = "stridecA";
+static const char magic[8] = "stridecB";
 
 atomic_bool node_is_armed, node_reads_device;
 static atomic_bool there;         /* the own file exists */
@@ -122,6 +122,12 @@ bool node_slots_grow(void)
     return true;
 }
 
+static void note_disk(struct node_file *f)
+{
+    struct stat s;
+    if (!stat(NODE_DISK, &s)) f->disk[0] = s.st_dev, f->disk[1] = s.st_ino;
+}
+
 /* Makes the own file, and renames it to its final name once it is complete. */
 static bool own_make(int rank, bool armed)
 {
@@ -151,6 +157,7 @@ static bool own_make(int rank, bool armed)
     memcpy(f->magic, magic, sizeof magic);
     f->rank = own.rank = rank, f->size = world_size;
     atomic_store(&reads_on, 0);
+    note_disk(f);
     f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
     memcpy(proof, &f->cookie, sizeof proof);
     own.cookie = f->cookie;
@@ -391,6 +398,16 @@ const struct peer *node_self(void)
     return own.file ? &own : NULL;
 }
 
+int node_size(void)
+{
+    return world_size;
+}
+
+bool node_shares_disk(const struct peer *p)
+{
+    return own.file->disk[1] && !memcmp(own.file->disk, p->file->disk, sizeof p->file->disk);
+}
+
 void node_set_gpu(uint64_t gpu)
 {
     if (atomic_load_explicit(&reads_on, memory_order_relaxed) == gpu) return;
@@ -448,8 +465,9 @@ void node_pool_name(char name[128], int rank)
 
 void node_fallback_name(char name[128], int rank, uint32_t slot, bool on_disk)
 {
-    const char *folder = on_disk ? NODE_DISK : "", *job = on_disk ? prefix + sizeof NODE_FOLDER - 1 : prefix;
-    snprintf(name, 128, "%s%s%d.%u", folder, job, rank, slot);
+    char folder[64] = "";
+    if (on_disk) sweep_disk(folder);
+    snprintf(name, 128, "%s%s%d.%u", folder, on_disk ? prefix + sizeof NODE_FOLDER - 1 : prefix, rank, slot);
 }
 
 void node_window_name(char name[128], int rank, uint32_t number)

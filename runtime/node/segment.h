@@ -106,6 +106,7 @@ struct node_file {
     _Atomic uint32_t takes_short, short_msgs;   /* rts_short.h: the owner accepts them; under way to it */
     _Atomic uint64_t gpu;       /* GPU where the owner last read messages (device_gpu_id); 0: none */
     int32_t pid;
+    uint64_t disk[2];           /* device and inode of the owner's NODE_DISK; 0, 0: none */
     uint64_t proof;             /* address of a copy of the cookie in the owner's memory */
     _Atomic uint32_t asked;     /* requests so far (node_access_asked) */
     struct slot slot[SLOTS];    /* memory is allocated for the first node_slots() */
@@ -184,6 +185,10 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
 struct node_file *node_own(void);
 /* Returns the own rank and cookie, which a truncated file no longer has; NULL without a file. */
 const struct peer *node_self(void);
+/* Returns how many ranks MPI_COMM_WORLD has, or had. */
+int node_size(void);
+/* Returns true if the peer's NODE_DISK is this process's. */
+bool node_shares_disk(const struct peer *p);
 /* Publishes the number of a freed allocation. One thread at a time. */
 static inline void node_tell_gone(uint64_t id)
 {
@@ -211,8 +216,8 @@ _Atomic uint8_t *node_access_found(struct node_file *f);
 void node_pool_name(char name[128], int rank);
 /* Writes the name of the file that a window's ranks share, by the number that its first rank gives it. */
 void node_window_name(char name[128], int rank, uint32_t number);
-/* Writes the name of the file into which the owner of a slot copies a refused payload; of that on the disk, where
- * shared memory has no room. */
+/* Writes the name of the file into which the owner of a slot copies a refused payload. `on_disk`: the name in NODE_DISK
+ * (sweep_disk), for copies that find no room in NODE_FOLDER. */
 void node_fallback_name(char name[128], int rank, uint32_t slot, bool on_disk);
 
 #endif

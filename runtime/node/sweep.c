@@ -26,8 +26,8 @@ static bool owner_is_dead(const char *name)
     return left;
 }
 
-/* Writes the name of the own file of the rank that a file is of: words after the rank are dropped. Returns false if it
- * has no word more. */
+/* Writes the name of the file of the rank that `file` belongs to. Returns false if `file` is such a file itself, or a
+ * draft of one. */
 static bool owner_name(char owner[256], const char *file)
 {
     snprintf(owner, 256, "%s%s", NODE_FOLDER, file);
@@ -46,19 +46,21 @@ static bool is_number(const char *word)
     return end > word && !*end;
 }
 
+/* Files on the disk may be of anybody, or of another node that shares it: these are removed when they are old. */
 static void sweep_one(const char *name, const char *folder)
 {
     char owner[256];
-    bool on_disk = !strcmp(folder, NODE_DISK), more = owner_name(owner, name + strlen(folder));
-    /* Files of anybody may lie on the disk. */
-    if (on_disk && !(more && is_number(strrchr(name, '.') + 1))) return;
+    struct stat s;
+    bool on_disk = strcmp(folder, NODE_FOLDER), more = owner_name(owner, name + strlen(folder));
+    bool old = on_disk && !lstat(name, &s) && file_is_stale(&s);
+    if (on_disk && !(more && old && is_number(strrchr(name, '.') + 1))) return;
     if (owner_is_dead(owner)) unlink(name);
     if (!on_disk) file_share_drop(name);
 }
 
 static void sweep_folder(const char *folder, const char *job)
 {
-    char pattern[64];
+    char pattern[128];
     glob_t found;
     snprintf(pattern, sizeof pattern, "%sstridec.%u.*", folder, (unsigned)geteuid());
     if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
@@ -67,9 +69,18 @@ static void sweep_folder(const char *folder, const char *job)
     globfree(&found);
 }
 
+void sweep_disk(char folder[64])
+{
+    struct stat s = {0};
+    stat(NODE_FOLDER, &s);
+    snprintf(folder, 64, "%s%llx-", NODE_DISK, (unsigned long long)s.st_dev);
+}
+
 void sweep_others(const char *prefix)
 {
+    char disk[64];
     const char *job = prefix + strlen(NODE_FOLDER);
+    sweep_disk(disk);
     sweep_folder(NODE_FOLDER, job);
-    sweep_folder(NODE_DISK, job);
+    sweep_folder(disk, job);
 }

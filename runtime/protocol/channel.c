@@ -149,7 +149,7 @@ void channels_note_start(struct channel *const channels[], int n, CUstream strea
     pthread_mutex_lock(&lock);
     for (int i = 0; i < n; i++) {
         struct channel *c = channels[i];
-        c->untold = together && !c->nothing && c->call.sends;
+        c->untold = together && !c->nothing && c->call.sends, c->together = together;
         c->stream = stream, c->thread = pthread_self(), c->captured = captured;
         c->message = c->post ? MESSAGE_POSTED : MESSAGE_STARTED;
     }
@@ -160,7 +160,7 @@ void channel_drop_message(struct channel *c)
 {
     arrived_end(c);
     pthread_mutex_lock(&lock);
-    c->moved = c->early = c->failed = c->untold = false;
+    c->moved = c->early = c->failed = c->untold = c->together = false;
     c->message = MESSAGE_NONE;
     pthread_mutex_unlock(&lock);
 }
@@ -179,7 +179,8 @@ const char *channel_why(const struct channel *c)
 
 bool channel_is_captured(const struct channel *c)
 {
-    return c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED && c->captured;
+    bool bound = c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED;
+    return c->captured && (bound || c->message == MESSAGE_POSTED);
 }
 
 bool channel_is_elsewhere(const struct channel *c, CUstream stream)
@@ -406,7 +407,8 @@ struct channel *channels_next_plain(void)
 static bool started_on(const struct channel *c, const struct device *d, CUstream stream, bool captured)
 {
     bool there = c->state == CHANNEL_BOUND && c->message == MESSAGE_STARTED && !c->call.sends && !c->nothing;
-    if (!there || c->moved || c->device != d || c->stream != stream || c->captured != captured) return false;
+    bool waits = there && !c->moved && !c->together;
+    if (!waits || c->device != d || c->stream != stream || c->captured != captured) return false;
     return stream != CU_STREAM_PER_THREAD || pthread_equal(c->thread, pthread_self());
 }
 

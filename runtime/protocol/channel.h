@@ -65,9 +65,9 @@ enum channel_message channel_message(const struct channel *c);
 void channel_set_message(struct channel *c, enum channel_message message);
 /* Ends the message in stridec_wait_on, and counts it if it is bound. */
 void channel_end_message(struct channel *c);
-/* Forgets a message that will not be waited for. */
+/* Forgets a message: it has been waited for, or won't be. */
 void channel_drop_message(struct channel *c);
-/* Returns true for a bound message that was started while its stream was captured. */
+/* Returns true for a message that is in stream order and was started while its stream was captured. */
 bool channel_is_captured(const struct channel *c);
 /* Returns true for a receive that the wait for others has moved, on another stream. */
 bool channel_is_elsewhere(const struct channel *c, CUstream stream);

@@ -34,7 +34,8 @@ struct channel {
     pthread_t thread;            /* which started it: each thread has its own CU_STREAM_PER_THREAD */
     bool captured;               /* was that stream then */
     bool moved;                  /* a receive: its bytes have been moved, or enqueued */
-    bool early;                  /* a receive: the wait for others moves it */
+    bool together;               /* its wait follows its start at once: no other wait moves it */
+    bool early;                  /* a receive: the wait for others was to move it */
     CUevent arrived;             /* then its own wait, on another stream maybe, is behind this; NULL: none */
     bool failed;                 /* a receive: it has not been moved, and won't be */
     bool untold;                 /* a send whose start the wait tells the partner */

@@ -305,7 +305,7 @@ static int move_then_answer(struct flags *f, struct channel *const channels[], i
     return flags_flush(f) ? -1 : result;
 }
 
-/* Has the stream wait for receives that it does not hold, since the wait for others moved them on another one. */
+/* Has the stream wait for receives that an earlier wait, for others, has moved, maybe on another stream. */
 static int await_moved(const struct flags *f, struct channel *const channels[], int n)
 {
     for (int i = 0; i < n; i++)

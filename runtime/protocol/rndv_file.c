@@ -50,7 +50,7 @@ static int all_of_host(const struct typed_buffer *p, int fd)
     return rc;
 }
 
-static int out(struct typed_buffer *p, uint32_t slot, bool on_disk)
+static int out_to(struct typed_buffer *p, uint32_t slot, bool on_disk)
 {
     char name[128];
     const char *why;
@@ -61,14 +61,15 @@ static int out(struct typed_buffer *p, uint32_t slot, bool on_disk)
         rc = all(p, fd);
         device_leave(p->device);
     }
-    if (fd >= 0) close(fd);
+    if (fd >= 0 && close(fd)) rc = -1;   /* a disk may be full by now */
     if (rc) unlink(name);
     return rc;
 }
 
-int rndv_file_out(struct typed_buffer *p, uint32_t slot)
+int rndv_file_out(struct typed_buffer *p, uint32_t slot, const struct peer *to)
 {
-    if (!out(p, slot, false) || !out(p, slot, true)) return 0;
+    if (!out_to(p, slot, false)) return 0;
+    if (node_shares_disk(to) && !out_to(p, slot, true)) return 0;
     log_once(LOG_ERROR, "spill", "a message that its receiver can't read in place finds no room in /dev/shm and /tmp");
     return -1;
 }
@@ -128,7 +129,7 @@ uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer)
     pthread_mutex_lock(&lock);
     uint32_t number = SLOTS + next++ % (UINT32_MAX - SLOTS);
     pthread_mutex_unlock(&lock);
-    if (rndv_file_out(p, number)) return free(a), 0;
+    if (rndv_file_out(p, number, peer)) return free(a), 0;
     *a = (struct apart){.peer = peer, .number = number};
     pthread_mutex_lock(&lock);
     while (first && !there(first->number)) forget_first();

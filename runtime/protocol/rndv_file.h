@@ -1,12 +1,13 @@
-/* rndv_file.h: the fallback copy, a file in the node's shared memory. It is used if the peer can no longer read the
- * sender's memory, or if a message that must be sent finds no slot. */
+/* rndv_file.h: the fallback copy, a file in the node's shared memory, or on its disk. It is used if the peer can no
+ * longer read the sender's memory, or if a message that must be sent finds no slot. */
 #ifndef STRIDEC_RNDV_FILE_H
 #define STRIDEC_RNDV_FILE_H
 #include "node/segment.h"
 #include "pack/typed_buffer.h"
 
-/* Slot owner: packs the payload into the slot's file. Returns 0 or -1 (logged). */
-int rndv_file_out(struct typed_buffer *p, uint32_t slot);
+/* Slot owner: packs the payload into the slot's file, on the disk if the peer `to` shares it and shared memory has no
+ * room. Returns 0 or -1 (logged). */
+int rndv_file_out(struct typed_buffer *p, uint32_t slot, const struct peer *to);
 /* Packs a payload for `peer` into a file without a slot; the receiver owns the file once the RTS is out. Returns the
  * file's number, unique and at least SLOTS, or 0 if there is no space (logged). */
 uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer);

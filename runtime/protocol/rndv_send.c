@@ -122,7 +122,7 @@ static uint32_t state_of(const struct rndv_send *o)
  * (MPI_Waitall), so no send may wait for it because memory is out. */
 static bool move_to_file(struct rndv_send *o)
 {
-    if (rndv_file_out(o->tbuf, o->rts.slot)) return false;
+    if (rndv_file_out(o->tbuf, o->rts.slot, o->peer)) return false;
     o->in_file = true;
     o->slot->memory = SLOT_FILE;
     SLOT_SET(o->slot->description, 0);
@@ -167,7 +167,7 @@ static void spill(struct rndv_send *o)
         backoff(spins);
     }
     o->domain->refused(o);
-    bool lost = ready < 0 || rndv_file_out(o->tbuf, o->rts.slot);
+    bool lost = ready < 0 || rndv_file_out(o->tbuf, o->rts.slot, o->peer);
     atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_FALLBACK);
 }
 

@@ -25,8 +25,10 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 /* Frees the record, or keeps it for the next completion. */
 static void end(struct completion *c, struct record *r)
 {
-    if (r->kind->end && r->kind->end(r) && c->rc == MPI_SUCCESS)
-        c->rc = record_raise(r, MPI_ERR_OTHER, "a message was not received");
+    if (r->kind->end && r->kind->end(r)) {
+        c->untold = true;
+        if (c->rc == MPI_SUCCESS) c->rc = record_raise(r, MPI_ERR_OTHER, "a message was not received");
+    }
     if (r->state == RECORD_SEEN) {
         record_keep(r);
         return;
@@ -101,6 +103,7 @@ int completion_end(struct completion *c)
         if (r->kind->unpacked) r->kind->unpacked(r);   /* before any end waits for another rank: a thread may wait */
         if (r->kind == &kind_rndv) rndv_send_near(r->rndv);
     }
+    c->untold |= failed;
     if (failed && c->rc == MPI_SUCCESS) c->rc = raise_one(c, "unpacking on the GPU failed");
     for (struct record *r = c->done, *next; r; r = next) {
         next = r->next;

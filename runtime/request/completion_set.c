@@ -99,16 +99,14 @@ bool completion_set_truncated(int error)
     return class_of(error) == MPI_ERR_TRUNCATE;
 }
 
-/* Ends the completion of a call on an array: an error that a status tells of is reported so. */
+/* Ends the completion of a call on an array: MPI_ERR_IN_STATUS where the statuses tell of all errors. */
 static int end_array(struct completion *c, struct completion_set *f, int n, int rc)
 {
-    int ours = completion_end(c), class = class_of(ours);
+    int ours = completion_end(c);
     bool told = false;
-    for (int i = 0; i < n && ours != MPI_SUCCESS; i++) told |= class_of(f->statuses[i].MPI_ERROR) == class;
-    if (rc != MPI_SUCCESS || !told) return rc == MPI_SUCCESS ? ours : rc;
-    for (int i = 0; i < n; i++)
-        if (class_of(f->statuses[i].MPI_ERROR) != class) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
-    return MPI_ERR_IN_STATUS;
+    if (rc != MPI_SUCCESS) return rc;
+    for (int i = 0; i < n && ours != MPI_SUCCESS; i++) told |= f->statuses[i].MPI_ERROR != MPI_SUCCESS;
+    return told && !c->untold ? MPI_ERR_IN_STATUS : ours;
 }
 
 void completion_set_pending(const struct completion_set *f, const MPI_Request requests[])

@@ -139,7 +139,7 @@ static void operation_complete(struct completion *c, struct record *r, MPI_Statu
     struct typed_buffer *p = partial && bytes ? r->ops->recv_buffer(r->of, &packed) : NULL;
     if (receive_rndv(c, r, p, packed, bytes, status) || error != MPI_SUCCESS) return;
     if (r->ops->unpack(r->of, &c->batch, bytes))
-        c->rc = record_raise(r, MPI_ERR_OTHER, "unpacking on the GPU failed");
+        c->untold = true, c->rc = record_raise(r, MPI_ERR_OTHER, "unpacking on the GPU failed");
 }
 
 static void operation_unpacked(struct record *r)

@@ -191,6 +191,7 @@ int record_add_rndv(MPI_Request *request, struct rndv_send *o, MPI_Comm comm)
 static bool look(MPI_Request request, bool (*is)(const struct record *))
 {
     struct record *r = NULL;
+    if (request == MPI_REQUEST_NULL) return false;
     spinlock_enter(&lock);
     HASH_FIND(hh, records, &request, sizeof request, r);
     bool so = r && is(r);

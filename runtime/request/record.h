@@ -97,6 +97,7 @@ struct completion {
     struct typed_buffer *moved;   /* of ended records; to be closed after the rendezvous receives */
     struct error_comm moved_comm; /* of the last of these */
     int rc;
+    bool untold;                  /* an error that no status tells of */
 };
 /* Adds a record whose request has completed with this status and error. Adds what a receive brought, unless it failed
  * or was cancelled. After an RTS the status becomes the payload's. */

@@ -81,6 +81,18 @@ static void one_round(MPI_Comm ring, const char *calls, bool needed, enum how la
     layout_free(&l);
 }
 
+/* While such a collective is under way. */
+static void cancel_nothing(MPI_Comm ring)
+{
+    int own = my_rank, got[2];
+    MPI_Request none = MPI_REQUEST_NULL, r;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Ineighbor_allgather(&own, 1, MPI_INT, got, 1, MPI_INT, ring, &r);
+    expect_equal(error_class(MPI_Cancel(&none)), MPI_ERR_REQUEST, "MPI_Cancel of no request");
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void packs(void)
 {
     static const char *const calls[] = {"cuMemHostAlloc,cuMemAlloc", NULL, "cuStreamSynchronize", NULL,
@@ -89,6 +101,7 @@ static void packs(void)
     MPI_Comm ring;
     MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &period, 0, &ring);
     MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+    cancel_nothing(ring);
     for (enum how later = 0; later < HOWS; later++) {
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) one_round(ring, calls[i], calls[i] && i, later);   /* memory may be in the pools */
         report("a rank that can't pack, %s", hows[later]);

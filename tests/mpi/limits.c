@@ -26,7 +26,9 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB ((rlim_t)1 << 20)
@@ -164,26 +166,34 @@ static bool find(char name[256], int pid)
 }
 
 static bool crowded;
+static int refusals;
 
-/* The library's too: the program's functions come first. */
+/* Also called by the library: the program's definition takes precedence. */
 ssize_t pwrite(int fd, const void *from, size_t bytes, off_t at)
 {
     char name[256], link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, name, sizeof name - 1);
     name[n > 0 ? n : 0] = '\0';
-    if (crowded && !strncmp(name, "/dev/shm/", 9)) return errno = ENOSPC, -1;
+    if (crowded && !strncmp(name, "/dev/shm/", 9)) return refusals++, errno = ENOSPC, -1;
     if (lseek(fd, at, SEEK_SET) != at) return -1;
     return write(fd, from, bytes);
 }
 
+static off_t sent_bytes;   /* of the last message */
+
+/* Files of the last message's size in /tmp. */
 static int on_disk(void)
 {
     char pattern[64];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "/tmp/stridec.%u.*", (unsigned)geteuid());
+    snprintf(pattern, sizeof pattern, "/tmp/*-stridec.%u.*", (unsigned)geteuid());
     if (glob(pattern, 0, NULL, &found)) return 0;
-    int n = (int)found.gl_pathc;
+    int n = 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct stat s;
+        n += !stat(found.gl_pathv[i], &s) && s.st_size == sent_bytes;
+    }
     globfree(&found);
     return n;
 }
@@ -200,7 +210,7 @@ static void without_room(void)
         layout_number(&l, 1, last ? 10000 : 300);   /* 9.6 MB: the first message of an allocation, in place */
         buf_make(&out, MEM_DEVICE, &l, 0, 10 + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, &l, 0, 30);
         if (last) setenv("SIMGPU_FAIL", "cuMemAlloc", 1);
-        crowded = last;
+        crowded = last, sent_bytes = l.bytes;
         MPI_Irecv(in.origin, l.count, l.type, peer, 1, MPI_COMM_WORLD, receives);
         MPI_Isend(out.origin, l.count, l.type, peer, 1, MPI_COMM_WORLD, sends);
         MPI_Wait(sends, MPI_STATUS_IGNORE);
@@ -212,28 +222,40 @@ static void without_room(void)
         layout_free(&l);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    expect(refusals > 0, "nothing was to be written to /dev/shm");
     expect_equal(on_disk(), 0, "files in /tmp");
     report("messages of ranks that wait for their sends first");
+}
+
+/* Makes a file in /tmp of a rank that is gone, so many days old. */
+static void put_on_disk(char name[128], const char *word, int days)
+{
+    struct stat s;
+    struct timespec then[2] = {{0}, {0}};
+    if (stat("/dev/shm", &s)) abort();
+    snprintf(name, 128, "/tmp/%llx-stridec.%u.1.1.0.0.%s", (unsigned long long)s.st_dev, (unsigned)geteuid(), word);
+    put(name, 0);
+    then[0].tv_sec = then[1].tv_sec = time(NULL) - (time_t)days * 86400;
+    if (utimensat(AT_FDCWD, name, then, 0)) abort();
 }
 
 /* What rank 1 might put there in a message's stead, of any bytes; and the same of a rank that is gone. */
 static void left(void)
 {
-    char own[256], live[300], gone[128], rooms[128], disk[128], others[128];
+    char own[256], live[300], gone[128], rooms[128], disk[128], others[128], fresh[128];
     int pid = (int)getpid(), zeros = 0;
     MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
     if (my_rank == 0 && find(own, pid)) {
         snprintf(live, sizeof live, "%s.511", own);
         snprintf(gone, sizeof gone, "/dev/shm/stridec.%u.1.1.0.0.511", (unsigned)geteuid());
         snprintf(rooms, sizeof rooms, "/dev/shm/stridec.%u.1.1.0.0.rooms", (unsigned)geteuid());
-        snprintf(disk, sizeof disk, "/tmp/stridec.%u.1.1.0.0.511", (unsigned)geteuid());
-        snprintf(others, sizeof others, "/tmp/stridec.%u.1.1.0.0.notes", (unsigned)geteuid());
-        put(live, 0xa5), put(gone, zeros), put(rooms, zeros), put(disk, zeros), put(others, zeros);
+        put(live, 0xa5), put(gone, zeros), put(rooms, zeros);
+        put_on_disk(disk, "511", 2), put_on_disk(fresh, "512", 0), put_on_disk(others, "notes", 2);
         starts(NULL);
         expect(!access(live, F_OK), "what a rank has put into shared memory is gone when another job has started");
         expect(access(gone, F_OK) && access(rooms, F_OK) && access(disk, F_OK), "what a rank left that is gone is still there");
-        expect(!access(others, F_OK), "another program's file is gone");
-        unlink(live), unlink(gone), unlink(rooms), unlink(disk), unlink(others);
+        expect(!access(others, F_OK) && !access(fresh, F_OK), "a file of others on the disk is gone");
+        unlink(live), unlink(gone), unlink(rooms), unlink(disk), unlink(others), unlink(fresh);
     } else if (my_rank == 0) {
         fail("rank 1 has no file");
     }

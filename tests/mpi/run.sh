@@ -203,7 +203,7 @@ for name in "$@"; do
         NODES=*) [ -z "$MPI_TEST_SECOND$MPI_TEST_HOST" ] || continue ;;
         *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         # The sanitizer's runtime has to be first, has nothing there twice, and ends where address space does.
-        *@TOOL_FIRST* | *@TWICE* | *"--host limits" | *" span") [ -z "${SAN:-}" ] || continue ;;
+        *@TOOL_FIRST* | *@TWICE* | *"--host limits" | *" span" | *" replaced") [ -z "${SAN:-}" ] || continue ;;
         esac
         case ${MPI_TEST_AWARE:-}$line in
         1*--host* | 1*STRIDEC_HOST=on* | 1*@AWARE* | 1*@ADDRESS* | 1*@MEMORY*) continue ;;

@@ -33,7 +33,8 @@ void sim_hold(void)
 {
     if (!sim_number("SIMGPU_HOLD", 0)) return;
     while (held_up()) sim_pause();
-    holds++, holder = pthread_self();
+    holds++;
+    holder = pthread_self();
     for (int d = 0; d < device_count(); d++) device_run(d);
     holds--;
 }
