@@ -7,7 +7,7 @@
  *
  * File names are public and the folder is writable by all, so only files of this user count (base/file.h). A file
  * truncated while mapped reads as zeros (sigbus_guard.h): its owner posts nothing more, and peers take nothing more.
- * What names a process in its messages (node_self) is a copy, so that no truncated file changes it. */
+ * Each process keeps its own rank and cookie outside of the file, too (node_self): its messages name it by these. */
 #ifndef STRIDEC_SEGMENT_H
 #define STRIDEC_SEGMENT_H
 #include <cuda.h>

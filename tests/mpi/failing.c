@@ -47,8 +47,8 @@ static int exchange(const struct layout *l, const struct buf *out, const struct 
     s[0].MPI_ERROR = MPI_SUCCESS, s[1].MPI_ERROR = MPI_SUCCESS;
     rc = MPI_Waitall(2, list, s);
     expect(rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS, "MPI_Waitall returns %s", error_name(error_class(rc)));
-    expect((rc == MPI_SUCCESS) == (s[1].MPI_ERROR == MPI_SUCCESS) && s[0].MPI_ERROR == MPI_SUCCESS, "statuses %d and %d",
-           s[0].MPI_ERROR, s[1].MPI_ERROR);
+    bool told = (rc == MPI_SUCCESS) == (s[1].MPI_ERROR == MPI_SUCCESS);
+    expect(told && s[0].MPI_ERROR == MPI_SUCCESS, "statuses %d and %d", s[0].MPI_ERROR, s[1].MPI_ERROR);
     return s[1].MPI_ERROR;
 }
 

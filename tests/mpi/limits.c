@@ -253,7 +253,8 @@ static void left(void)
         put_on_disk(disk, "511", 2), put_on_disk(fresh, "512", 0), put_on_disk(others, "notes", 2);
         starts(NULL);
         expect(!access(live, F_OK), "what a rank has put into shared memory is gone when another job has started");
-        expect(access(gone, F_OK) && access(rooms, F_OK) && access(disk, F_OK), "what a rank left that is gone is still there");
+        bool is_gone = access(gone, F_OK) && access(rooms, F_OK) && access(disk, F_OK);
+        expect(is_gone, "what a rank left that is gone is still there");
         expect(!access(others, F_OK) && !access(fresh, F_OK), "a file of others on the disk is gone");
         unlink(live), unlink(gone), unlink(rooms), unlink(disk), unlink(others), unlink(fresh);
     } else if (my_rank == 0) {

@@ -181,7 +181,8 @@ static void many_requests(void)
     layout_number(&l, 1, 30);
     for (int i = 0; i < 2; i++) {
         buf_make(&in[i], MEM_DEVICE, &l, 0, 5), buf_make(&out[i], MEM_DEVICE, &l, 0, (uint64_t)(100 * i + my_rank));
-        PERSISTENT_INIT(Neighbor_alltoall, &q[i], out[i].origin, l.count / 2, l.type, in[i].origin, l.count / 2, l.type, ring);
+        int half = l.count / 2;
+        PERSISTENT_INIT(Neighbor_alltoall, &q[i], out[i].origin, half, l.type, in[i].origin, half, l.type, ring);
         for (int k = 0; k < MANY - 1 && !i; k++) {
             MPI_Request other;
             PERSISTENT_INIT(Neighbor_alltoall, &other, out[i].origin, 1, l.type, in[i].origin, 1, l.type, ring);

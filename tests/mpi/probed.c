@@ -314,7 +314,8 @@ static unsigned char sent_byte(size_t i)
     return (unsigned char)(i * 0x9e3779b97f4a7c15u >> 56);
 }
 
-/* Rank 0 has probed past a message of BYTES (SHM_SEND_MIN in runtime/datatype/type_filter.h), and receives it in place of the first of `bytes` of `type`, which it sends. */
+/* Rank 0 has probed past a message of BYTES (SHM_SEND_MIN in runtime/datatype/type_filter.h), and receives it in place
+ * of the first of `bytes` of `type`, which it sends. */
 static void replace(const char *what, int count, MPI_Datatype type, size_t bytes, int to)
 {
     enum { BYTES = 3968, COMES = 7, LAST, GOES };

@@ -319,7 +319,8 @@ static void cut(const char *what)
     report("messages after a file was cut: %s", what);
 }
 
-/* A posted message whose sender, the last rank, has its file cut before rank 0 receives: an error, and no wait for ever. */
+/* A message is posted, and the file of its sender, the last rank, cut before rank 0 receives: an error, and no wait for
+ * ever. */
 static void cut_posted(void)
 {
     MPI_Request sent = MPI_REQUEST_NULL;
@@ -350,7 +351,8 @@ static void touched(int signal)
     if (truncate(victim[0], 0)) _exit(3);
 }
 
-/* Rank 1's file is cut while it packs a message that it has a slot for. The receive brings the right bytes, or fails. */
+/* Rank 1's file is cut while it packs a message that it has a slot for. The receive brings the right bytes, or
+ * fails. */
 static void cut_packing(void)
 {
     int number = 0;

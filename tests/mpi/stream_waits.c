@@ -1,5 +1,6 @@
-/* stream_waits.c: waits for messages in stream order that do not simply follow their start: on another stream, by several
- * threads, on two devices' default streams, after a graph that was thrown away, and where a later message can't be moved.
+/* stream_waits.c: waits for messages in stream order that do not simply follow their start: on another stream, by
+ * several threads, on two devices' default streams, after a graph that was thrown away, and where a later message can't
+ * be moved.
  *
  * run: -n 2
  * run: SIMGPU_EAGER=1 -n 2

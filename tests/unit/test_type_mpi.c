@@ -242,7 +242,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(struct_of_few_types),
                                        cmocka_unit_test(grains), cmocka_unit_test(f90_types),
-                                       cmocka_unit_test(markers), cmocka_unit_test(deep), cmocka_unit_test(too_deep),  cmocka_unit_test(large),
+                                       cmocka_unit_test(markers), cmocka_unit_test(deep), cmocka_unit_test(too_deep),
+                                       cmocka_unit_test(large),
                                        cmocka_unit_test(packed_bytes)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
